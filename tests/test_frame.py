@@ -189,7 +189,8 @@ def test_many_short_times_make_a_whole_run(name: str) -> None:
     run, calls = ib.learn(RAGGED.simulator(), settings, time_limit=1e-9, **arguments), 1
     while run.status != "done":
         run, calls = ib.learn(RAGGED.simulator(), settings, time_limit=1e-9, resume=run, **arguments), calls + 1
-    assert calls == 170 and same(run, unbroken) and run.settings == unbroken.settings
+    # A call makes one step; or one plan, of which the presets that plan make at most a dozen.
+    assert 170 <= calls <= 182 and same(run, unbroken) and run.settings == unbroken.settings
 
 
 # What a kappa and a Slater constant mean

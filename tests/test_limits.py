@@ -225,6 +225,36 @@ def test_an_interrupted_frontier_goes_on(whole, calls, error, monkeypatch):
     assert_same_curve(curve_of(cmdp, resume=caught.value.partial), whole)
 
 
+def test_an_interrupted_frontier_has_its_points_as_at_a_limit():
+    def stop(done: int, points: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    whole = ib.frontier(ib.zoo.queue(), "service", points=6)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        ib.frontier(ib.zoo.queue(), "service", points=6, progress=stop)
+    curve = caught.value.partial.curve
+    assert curve.status == "interrupted" and curve.bounds.tolist() == whole.bounds[:3].tolist()
+    assert "interrupted: tighter bounds are missing" in str(curve)
+
+
+@pytest.mark.parametrize("done", [1, 4])
+def test_an_interrupted_report_writes_what_is_finished_and_says_what_is_not(done, tmp_path):
+    """(It said that no policy in bounds was known, when the optimum was, and wrote nothing.)"""
+
+    def stop(so_far: int, total: int) -> None:
+        if so_far == done:
+            raise KeyboardInterrupt
+
+    page = tmp_path / "queue.html"
+    with pytest.raises(KeyboardInterrupt) as caught:
+        ib.report(ib.zoo.queue(), page, points=4, progress=stop)
+    written = caught.value.partial
+    assert written.files == [page] and written.in_words.startswith("what ")
+    assert ("how prices move" in written.missing) == (done == 1) and "curve of" in written.missing[-1]
+    assert "Cut short by an interruption" in page.read_text("utf-8")
+
+
 def test_a_frontier_without_time():
     with pytest.raises(ib.Stopped) as stopped:
         curve_of(garnet(), time_limit=1e-9)

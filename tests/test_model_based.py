@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.algorithms import empirical
+from inbounds.algorithms import planning
 from inbounds.algorithms.empirical import accuracy, sampled_model
 from inbounds.algorithms.known import in_scaled_units
 from inbounds.algorithms.model_based import formulas, plan_by_iteration, plan_by_program, prepare
@@ -152,7 +152,7 @@ def test_without_chance_the_program_finds_the_optimum(solved: Any) -> None:
 def test_beyond_a_size_the_bundle_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     model = in_scaled_units(QUEUE)[1]
     by_program, *_ = plan_by_program(model)
-    monkeypatch.setattr(empirical, "_SMALL", 95)
+    monkeypatch.setattr(planning, "_SMALL", 95)
     by_bundle, *_ = plan_by_program(model)
     one, other = ib.evaluate(model, by_program), ib.evaluate(model, by_bundle)
     assert one.reward == pytest.approx(other.reward, abs=1e-7) and other.in_bounds

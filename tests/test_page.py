@@ -384,6 +384,12 @@ def test_every_column_can_be_asked_for_by_its_name(browser, tmp_path, criterion)
     share = np.atleast_2d([problem.pairs.sum_by_state(own) for own in np.atleast_2d(ib.solve(problem).occupancy)])
     often = np.sum(share / layers > 0.01)
     assert count("time>1") == count("time there>1") == often and 0 < often < layers * n
+    # What is compared is what is shown: of a share that is shown as 4.00 %, time>=4 and time=4 say the same.
+    times = {row[-1].removesuffix(" %") for row in rows(browser) if row[-1] not in ("0", "< 0.0001 %")}
+    for time in times:
+        equal, more, less = (count(f"time{sign}{time}") for sign in ("=", ">", "<"))
+        assert equal > 0 and equal + more + less == layers * n
+        assert count(f"time>={time}") == equal + more and count(f"time<={time}") == equal + less
     examples = {code.text: count(code.text) for code in browser.find_elements("css selector", "#explained code")}
     goes = count("does=go")
     stage = {"stage=0": n} if layers > 1 else {}
@@ -878,7 +884,10 @@ def test_a_page_says_what_the_time_limit_left_out(browser, tmp_path, monkeypatch
         assert len(stops) == 2 and stops[1] - stops[0] > 200  # the point that is there and the present one, far apart
         slider = browser.find_element("css selector", "#curves input")
         assert slider.size["width"] > 200 and slider.get_attribute("max") == "1"
-        assert "the tightest bounds are missing: the time limit came first" in browser.find_element("id", "curves").text
+        assert (
+            "the tightest bounds are missing: the search for them was cut short"
+            in browser.find_element("id", "curves").text
+        )
     assert browser.get_log("browser") == []
     found = json.loads(CliRunner().invoke(main, [*words, "--json"]).output)
     assert found["status"] == "time limit" and found["missing"] == missing

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import inbounds as ib
-from inbounds.algorithms import ALGORITHMS, certified
-from inbounds.problem import pieces
+from inbounds.algorithms import ALGORITHMS, certified, planning
+from inbounds.problem import pieces, thoughts
 from inbounds.problem.pieces import Draws, Pace, kept
 from inbounds.proofs.betting import Book, Played, make_stakes
 from inbounds.proofs.evidence import Evidence, counted, new_log
@@ -127,6 +127,38 @@ def test_iterations_on_a_known_model_are_resumed(name: str) -> None:
     short = ib.iterate(cmdp, settings, time_limit=1e-9, **arguments)
     assert short.status == "time limit" and short.iterations.tolist() == [1]
     assert "time limit" in repr(short) and same(ib.iterate(cmdp, settings, resume=short, **arguments), unbroken)
+
+
+@pytest.mark.parametrize("settings", [ib.OPGPD.practical(iterations=20), ib.RPGPD(iterations=20)])
+def test_the_iterations_of_a_plan_are_cut_and_gone_on_with(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call whose time is over before it begins makes one step, or one iteration of a plan."""
+    monkeypatch.setattr(thoughts, "_LEAST", 1e-9)
+    simulator, arguments = ragged(2).simulator(), {"samples": 100, "seed": 3}
+    unbroken, run, begun = ib.learn(simulator, settings, **arguments), None, set()
+    while run is None or run.status != "done":
+        run = ib.learn(simulator, settings, time_limit=1e-9, resume=run, **arguments)
+        if run.paused is not None and isinstance(run.paused.thoughts.begun, tuple):
+            begun.add(run.paused.thoughts.begun[1])
+        assert run.policy is not None
+    assert begun == set(range(1, 20)) | (begun & {20}) and same(run, unbroken)
+
+
+def test_plans_of_certified_learning_keep_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A solve of its empirical model that is cut is gone on with, to the same bits."""
+    solved, cuts = planning.best_mixture, iter([True, False, True, True, False, False, True])
+
+    def cut(*asked: Any, limits: Any, **options: Any) -> Any:
+        if limits.deadline is not None and next(cuts, False):
+            raise ib.Stopped("time limit")
+        return solved(*asked, limits=limits, **options)
+
+    monkeypatch.setattr(planning, "best_mixture", cut)
+    simulator, arguments = QUEUE.simulator(), {"samples": 30_000, "seed": 1}
+    unbroken, run, calls = ib.learn_certified(simulator, **arguments), None, 0
+    while run is None or run.status != "done":
+        run, calls = ib.learn_certified(simulator, time_limit=1e6, resume=run, **arguments), calls + 1
+    assert calls == 5 and run.samples == unbroken.samples and run.reason == unbroken.reason
+    assert np.array_equal(run.candidate.probabilities, unbroken.candidate.probabilities)
 
 
 def test_the_exception_stays_what_it_is() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,12 +24,12 @@ from inbounds.exact.solution import Solution
 from inbounds.formats.atomic import naming, replaced_together, require_writable
 from inbounds.inputs import callback, file_path, switch, whole_number
 from inbounds.problem.cmdp import CMDP, require_model
-from inbounds.problem.pieces import seconds_or_none
+from inbounds.problem.pieces import attach, attached, seconds_or_none
 from inbounds.problem.policy import Policy, for_problem
 from inbounds.proofs.files import save_certificate
 from inbounds.reports.page import BESIDE, MovedBounds, page
 from inbounds.solving import frontier, solve
-from inbounds.tables import in_unicode, outwards
+from inbounds.tables import in_unicode, outwards, printable
 
 _LARGE = 20_000
 """States from which on the policy beside the page is an .npz: so large a text is for nobody to read."""
@@ -49,10 +49,28 @@ _EDGE = 1e-4
 
 
 class Written(NamedTuple):
-    """What came of a report: the files, and in words what is missing from the page because a limit came first."""
+    """What came of a report: the files, and in words what is missing from the page because it was broken off."""
 
     files: list[Path]
     missing: tuple[str, ...]
+
+    @property
+    def in_words(self) -> str:
+        """Of a report that is interrupted, what is known."""
+        return f"what {printable(self.files[0])} shows"
+
+
+class _Stop:
+    """Ctrl-C once the optimum is known: what is then unfinished is left out, the page is written, and it goes on up."""
+
+    error: KeyboardInterrupt | None = None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt as error:
+            self.error = error
 
 
 def report(
@@ -95,6 +113,8 @@ def report(
         it; the page says which. What is left after the optimum is shared among the curves. `Stopped` is raised, and
         nothing written, while no policy in bounds is known.
 
+    At Ctrl-C after the optimum the page is written as at a limit, and then the KeyboardInterrupt goes on.
+
     Examples
     --------
     >>> import tempfile, inbounds as ib
@@ -121,7 +141,10 @@ def written_report(
     time_limit: float | None = None,
     title: str = "",
 ) -> Written:
-    """``ib.report``, and what is missing from the page; `says` is told in words what is being done."""
+    """``ib.report``, and what is missing from the page; `says` is told in words what is being done.
+
+    Where it is interrupted after the optimum, this is the `partial` of the KeyboardInterrupt.
+    """
     require_model(cmdp, "report")
     target, beside, progress = file_path(path, "the path of a page"), switch(beside, "beside"), callback(progress)
     if target.suffix.lower() not in (".html", ".htm"):
@@ -151,19 +174,23 @@ def written_report(
         progress=lambda solves, lower, upper: says(f"the optimum: {solves} solves, gap {upper - lower:.1e}"),
         proof_progress=lambda done, of: says(f"the proof of the optimum: {done} of {of}"),
     )
-    told(1)
+    moving, stop = None, _Stop()
+    with stop.held():
+        told(1)
     taken = time.monotonic() - begun
     missing = [] if best.certificate is not None else ["the proof of the policy"]
     if best.status == TIME and best.partial is not None:
         more = outwards(best.gap, up=True, digits=3)
         missing.append(f"the rest of the search: the best policy may have up to {more} more reward")
-    moving = None
     if limit is None or (best.certificate is not None and taken < limit / 2):  # it may take as long again
-        says("how prices move")
-        moving = best.sensitivities
-    elif cmdp.constraints:
+        with stop.held():
+            if stop.error is None:
+                says("how prices move")
+                moving = best.sensitivities
+    if moving is None and cmdp.constraints:
         missing.append("how prices move")
-    curves = _curves(cmdp, best, number, None if limit is None else begun + limit, lambda done: told(1 + done), says)
+    ends = None if limit is None else begun + limit
+    curves = _curves(cmdp, best, number, ends, lambda done: told(1 + done), says, stop)
     if points is None and curves.found and number < _POINTS[0][1]:
         size = "The problem is large, and a point is a solve: {} for each curve. --points or points= asks for others."
         curves.notes.append(size.format(number))
@@ -176,6 +203,7 @@ def written_report(
     names, title = [in_unicode(file.name) for file in saved], title or cmdp.name or "A constrained decision problem"
     judged = None if other is None else (other, evaluate(cmdp, other))
     cut = "" if limit is None or not missing else f"Cut short by the time limit of {limit:g} seconds"
+    cut = cut if stop.error is None else "Cut short by an interruption"
     text = page(cmdp, best, moving, curves, judged, title, names, beside, (cut, missing))
     contents = {target: text.encode("utf-8", "backslashreplace")}  # the name of a file may be no text
     with naming(target, "written"):
@@ -190,7 +218,11 @@ def written_report(
         for file in files if beside else ():
             if file not in saved:  # of an earlier page: a proof of another model
                 file.unlink(missing_ok=True)
-    return Written([*contents], tuple(missing))
+    done = Written([*contents], tuple(missing))
+    if stop.error is not None:
+        attach(stop.error, done)
+        raise stop.error
+    return done
 
 
 def _points(cmdp: CMDP) -> int:
@@ -200,7 +232,7 @@ def _points(cmdp: CMDP) -> int:
 
 
 def _curves(
-    cmdp: CMDP, best: Solution, number: int, ends: float | None, told: Callable[[int], None], says: Says
+    cmdp: CMDP, best: Solution, number: int, ends: float | None, told: Callable[[int], None], says: Says, stop: _Stop
 ) -> MovedBounds:
     """The optimum as each bound moves; what time is left is shared among those that are to come.
 
@@ -211,11 +243,13 @@ def _curves(
     for place, k in enumerate(sorted(range(count), key=lambda k: _binds(best, k))):
         name = cmdp.constraints[k].name
         left = None if ends is None else (ends - time.monotonic()) / (count - place)
-        if best.status != TIME and (left is None or left > 0.0):
-            says(f"{name}: where its curve begins and ends")
-            with suppress(Stopped):
-                found[k] = _curve(cmdp, best, k, number, left, _counting(place * number, told), _saying(name, says))
-        told((place + 1) * number)
+        if best.status != TIME and stop.error is None and (left is None or left > 0.0):
+            with suppress(Stopped), stop.held():
+                says(f"{name}: where its curve begins and ends")
+                counting, saying = _counting(place * number, told), _saying(name, says)
+                found[k] = _curve(cmdp, best, k, number, left, counting, saying, stop)
+        if stop.error is None:
+            told((place + 1) * number)
     curves = MovedBounds([], [], [])
     for k, curve in enumerate(found):
         if curve is None:
@@ -253,6 +287,7 @@ def _curve(
     seconds: float | None,
     progress: Callable[[int, int], None],
     says: Says,
+    stop: _Stop,
 ) -> Frontier:
     """The optimum as one bound moves, to bounds among which the present one is worth looking at.
 
@@ -263,7 +298,13 @@ def _curve(
 
     def asked(problem: CMDP, **wanted: Any) -> Frontier:
         left = None if ends is None else max(ends - time.monotonic(), 1e-3)
-        return frontier(problem, k, **wanted, says=says, time_limit=left)
+        try:
+            return frontier(problem, k, **wanted, says=says, time_limit=left)
+        except KeyboardInterrupt as error:
+            stop.error, curve = error, getattr(attached(error), "curve", None)
+            if curve is None:
+                raise
+            return curve  # type: ignore[no-any-return]
 
     own = cmdp.constraints[k]
     never = own.outward * (abs(own.bound) + 1.0 + 2.0 * cmdp.layers * float(np.max(np.abs(own.signal))))

@@ -68,7 +68,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -84,14 +84,15 @@ from inbounds.algorithms.conservative import (
 from inbounds.algorithms.empirical import too_few
 from inbounds.algorithms.exploring import filled_up, model_error, optimism, worth_trying
 from inbounds.algorithms.loop import run_on_samples
+from inbounds.algorithms.planning import safest_of
 from inbounds.arrays import Floats, Ints
 from inbounds.errors import BeyondMemory, TooFewSamples
-from inbounds.exact.feasibility import slater
 from inbounds.inputs import finite_or_nan
 from inbounds.problem.mixture import Mixture
 from inbounds.problem.pieces import Asked, Draws, OutOfTime, Pace, Progress, attach, kept
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
+from inbounds.problem.thoughts import thought_once
 from inbounds.proofs.betting import Played, left_for_bounds, settleable
 from inbounds.proofs.certificate import Certificate
 from inbounds.proofs.evidence import Evidence
@@ -278,7 +279,9 @@ def search(
             source.failed(within_reach(proved, ahead / aim))
         reason = _in_words(attempts, policy, draws.samples)
         if policy is None and proved is not None:
-            reason += f"; {_enough(proved, evidence, samples, source.grows_careful)}"
+            last = proved
+            enough = thought_once(draws, lambda: _enough(last, evidence, samples, source.grows_careful))
+            reason += f"; {enough}"
     except NoCandidate as refusal:
         reason = str(refusal)
     except OutOfTime:
@@ -323,7 +326,7 @@ def _enough(proved: Proved, evidence: Evidence, samples: int, careful: bool) -> 
     """
     assert proved.bets is not None
     stakes, model = proved.bets.stakes, evidence.model()
-    most = slater(model)
+    most = safest_of(model)
     guess = guess_from_model(model, most.policy, evidence.signal_variance)
     of_model = model_error(evidence, model, most.policy, guess)
     of_walks = proved.variances / max(len(proved.bets.book.drawn), 1)
@@ -366,8 +369,7 @@ class ModelSource:
         """Policies to be proved at once, or to be mixed, after exploration; None where the model has no hope for it."""
         left -= self._explore(left, level)
         aim = math.ceil((1.0 - _RESERVE) * left)
-        planned = self.draws.once(lambda: (family(self.evidence, level, aim, self.bias, mixture), 0))
-        return cast("Family | None", planned)
+        return thought_once(self.draws, lambda: family(self.evidence, level, aim, self.bias, mixture))
 
     def propose(self, attempt: int, left: int, level: float) -> Candidate:
         if not self.explored:
@@ -376,8 +378,7 @@ class ModelSource:
             self.evidence.add_starts(self.draws, self.starts)  # they are free, and may have been what misled the plan
         bias = self.bias if attempt == 0 else 0.5 * self.bias  # the walks since then are no choice of the plan's
         aim, z = aim_of(attempt, left), 0.5 + 0.5 * attempt
-        planned = self.draws.once(lambda: (Candidate(*conservative(self.evidence, level, aim, z, bias)), 0))
-        return cast("Candidate", planned)
+        return thought_once(self.draws, lambda: Candidate(*conservative(self.evidence, level, aim, z, bias)))
 
     def worth_another(self, left: int, samples: int) -> bool:
         walks = left * (1.0 - self.evidence.simulator.discount)
@@ -402,9 +403,9 @@ class ModelSource:
             number = (explore - int(self.evidence.totals.visits.sum())) // rounds_left
             if number > 0:
                 ask = partial(self._next, number, min(_ANY, evenly), kappa, level, aim)
-                times, kappa = self.draws.once(lambda ask=ask: (ask(), 0))  # type: ignore[misc]
+                times, kappa = thought_once(self.draws, ask)
                 self._try(halves, times)
-        self.bias, self.explored = self.draws.once(lambda: (optimism(*halves), 0)), True
+        self.bias, self.explored = thought_once(self.draws, lambda: optimism(*halves)), True
         return int(self.evidence.totals.visits.sum())
 
     def _try(self, halves: tuple[Evidence, Evidence], times: Ints) -> None:

@@ -34,17 +34,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from inbounds.algorithms.empirical import best_of
 from inbounds.algorithms.exploring import model_error
+from inbounds.algorithms.planning import at_once, best_of, safest_of
 from inbounds.arrays import Floats
 from inbounds.criteria.evaluation import occupancy
 from inbounds.errors import Infeasible
-from inbounds.exact.feasibility import slater
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.mixture import Mixture
 from inbounds.problem.policy import Policy
@@ -96,7 +96,7 @@ def best_with(model: CMDP, kappa: Floats) -> tuple[Policy, Floats]:
         replace(constraint, signal=constraint.signal / share)
         for constraint, share in zip(model.constraints, kappa / kappa.max(), strict=True)
     )
-    most = slater(replace(model, constraints=shares))
+    most = safest_of(replace(model, constraints=shares))
     return most.policy, most.prices
 
 
@@ -165,7 +165,8 @@ def family(evidence: Evidence, level: float, proof_samples: int, bias: Floats, m
         policy = Policy.from_occupancy(model, (1.0 - boldness) * spent[0] + boldness * spent[1], otherwise=safe)
         if not policies or not _alike(policy, policies[-1]):
             policies.append(policy)
-    guesses = (guess_from_model(model, policy, evidence.signal_variance) for policy in policies)
+    variance = evidence.signal_variance
+    guesses = [at_once(model, partial(guess_from_model, model, policy, variance)) for policy in policies]
     claims = between_neighbours(len(policies), _SHARES) if mixture else each_of(len(policies))
     return Family(tuple(policies), tuple(guesses), claims)
 

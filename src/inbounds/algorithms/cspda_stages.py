@@ -41,7 +41,6 @@ import numpy as np
 
 from inbounds.algorithms.algorithm import Answer
 from inbounds.algorithms.cspda_steps import advance, average_occupancy, extract, new_stage
-from inbounds.algorithms.empirical import best_of
 from inbounds.algorithms.frame import (
     PILOT,
     Frame,
@@ -56,6 +55,7 @@ from inbounds.algorithms.frame import (
     trial,
 )
 from inbounds.algorithms.kernels import average_values
+from inbounds.algorithms.planning import at_once, best_of
 from inbounds.algorithms.repair import wanted_margins
 from inbounds.arrays import Floats
 from inbounds.criteria.evaluation import occupancy as occupancy_of
@@ -131,8 +131,9 @@ def first_stage(frame: Frame, state: State, samples: int) -> Part:
             lam, u, v = found.more.occupancy, found.more.prices, steps * found.more.value_function
         else:
             note = "as far as the pilot shows no policy is in bounds, so it starts from the safest"
-            lam = occupancy_of(found.model, found.safest)
-            v = steps * values_on_model(found.model, found.safest)[1][:, 0]
+            model, safest = found.model, found.safest
+            lam, values = at_once(model, lambda: (occupancy_of(model, safest), values_on_model(model, safest)[1]))
+            v = steps * values[:, 0]
     kappa = np.full(simulator.n_constraints, frame.kappa)
     part = stage(frame, "first stage", samples, lam, u, v, (_RADIUS, _RADIUS), kappa)
     return part._replace(settings={"kappa": frame.kappa}, note=note)

@@ -9,11 +9,9 @@ import numpy as np
 
 from inbounds.algorithms.algorithm import Answer
 from inbounds.algorithms.kernels import FIRST_STARTS
+from inbounds.algorithms.planning import safest_of
 from inbounds.algorithms.sketch import Sketch, sketched_model
 from inbounds.errors import TooFewSamples, within_memory
-from inbounds.exact.feasibility import slater
-from inbounds.exact.methods import solve_uncertified
-from inbounds.exact.solution import Solution
 from inbounds.numerics.compiled import compiled
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import World, draw_next, draw_start, fitted
@@ -24,15 +22,6 @@ from inbounds.tables import so_many
 
 _SLATER_PER_PAIR = 10_000
 """Samples of each pair, at most, behind an estimate of the Slater constant, of which half is taken: more are wasted."""
-
-
-_SMALL = 400
-"""Pairs, up to which the linear program is the fastest solver of empirical models; beyond, the bundle is."""
-
-
-def best_of(model: CMDP) -> Solution:
-    """The solution of an empirical model; raises `Infeasible` without any."""
-    return solve_uncertified(model, "lp" if model.n_pairs <= _SMALL else "auto")
 
 
 def log_in_turn(simulator: Simulator, samples: int) -> Log:
@@ -133,7 +122,7 @@ def slater_from_pilot(settings: Any, simulator: Simulator, pilot: Any) -> tuple[
         return 1.0, 0
     model = model_of(pilot, simulator)
     assert model is not None
-    return half_of(slater(model).value), int(pilot.used[0])
+    return half_of(safest_of(model).value), int(pilot.used[0])
 
 
 def half_of(slater: float) -> float:

@@ -30,11 +30,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from inbounds.algorithms.empirical import best_of
+from inbounds.algorithms.planning import best_of, safest_of
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.criteria.evaluation import occupancy
 from inbounds.errors import Infeasible
-from inbounds.exact.feasibility import slater
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.proofs.evidence import Evidence
@@ -56,7 +55,7 @@ def optimism(one: Evidence, other: Evidence) -> Floats:
         try:
             policy = best_of(mine).policy
         except Infeasible:
-            policy = slater(mine).policy
+            policy = safest_of(mine).policy
         values = [model.margins @ occupancy(model, policy) for model in (mine, foreign)]
         differences.append(values[0] - values[1])
     return _OF_HALF * np.maximum(np.mean(differences, axis=0), 0.0)

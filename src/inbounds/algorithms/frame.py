@@ -39,6 +39,7 @@ from inbounds.algorithms.algorithm import Algorithm, Answer, Prepared, Report
 from inbounds.algorithms.empirical import advance as draw_in_turn
 from inbounds.algorithms.empirical import half_of, log_in_turn, model_of
 from inbounds.algorithms.piloted import piloted
+from inbounds.algorithms.planning import at_once, safest_of
 from inbounds.algorithms.repair import (
     ENOUGH,
     LEVEL,
@@ -54,7 +55,6 @@ from inbounds.algorithms.settings import Settings
 from inbounds.arrays import Floats, Ints, freeze
 from inbounds.criteria.evaluation import evaluate
 from inbounds.errors import within_memory
-from inbounds.exact.feasibility import slater
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import World, fitted
 from inbounds.problem.policy import Policy
@@ -193,7 +193,7 @@ def survey(frame: Frame, log: Any) -> Survey:
     """Of the model that a log makes."""
     model = model_of(log, frame.simulator)
     assert model is not None
-    safest = slater(model)
+    safest = safest_of(model)
     return Survey(model, float(safest.value) if model.n_constraints > 0 else 0.0, safest.policy)
 
 
@@ -277,7 +277,8 @@ def moved(model: CMDP, test: Outcome, margins: Floats) -> CMDP:
     """A model tightened so that plans on it have the margins [K]: by them, and by its error on the policy tested."""
     if not np.all(np.isfinite(test.errors)):
         return model.tightened(margins)
-    return model.tightened(margins + evaluate(model, test.policy).margins - test.means[1:])
+    expected = at_once(model, lambda: evaluate(model, test.policy).margins)
+    return model.tightened(margins + expected - test.means[1:])
 
 
 def second_kappa(kappa: Any) -> dict[str, float | str]:

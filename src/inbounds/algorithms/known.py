@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from inbounds.algorithms.planning import safest_of
 from inbounds.arrays import Floats
-from inbounds.exact.feasibility import slater
 from inbounds.numerics.compiled import compiled
 from inbounds.numerics.policy_chains import PolicyChains, policy_chains
 from inbounds.problem.cmdp import CMDP
@@ -48,7 +48,7 @@ def slater_and_gaps(settings: Any, model: CMDP) -> tuple[float, dict[str, bool]]
     say nothing where 0.01 takes the place of less. Of a constant that is given nothing is checked."""
     if settings.slater is not None or model.n_constraints == 0:
         return 1.0 if settings.slater is None else settings.slater, {}
-    found = slater(model)
+    found = safest_of(model)
     impossible = found.proves_infeasible(model.margin_scales)
     gaps = {
         "a problem in which no policy is in bounds": impossible,

@@ -29,9 +29,10 @@ from inbounds.inputs import float_vector, is_whole, shown, whole_number
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.criterion import require_criterion
 from inbounds.problem.draws import fitted, memory_of
-from inbounds.problem.pieces import Asked, Drawn, Pace, Progress, attach, generator_of, kept
+from inbounds.problem.pieces import Asked, Drawn, OutOfTime, Pace, Progress, attach, generator_of, kept
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Scaling, Simulator
+from inbounds.problem.thoughts import NOTHING, Memory, Thoughts
 from inbounds.tables import so_many
 
 Extract = Callable[[Any], Answer]
@@ -51,6 +52,7 @@ class Paused(NamedTuple):
     reached: tuple[int, ...]  # checkpoints
     answers: tuple[Answer, ...]  # at each of them, in scaled units
     seconds: float  # of earlier calls
+    thoughts: Memory = NOTHING  # of what comes next
 
 
 def run_on_samples(
@@ -220,15 +222,18 @@ def visit(
     `partial`; at a time limit that run is returned.
     """
     state, last = trip.begun.state, trip._replace(begun=trip.begun._replace(state=kept(trip.begun.state)))
+    thoughts = Thoughts(pace, trip.thoughts)
 
     def keep(done: int) -> None:
         nonlocal last
         last = last._replace(begun=last.begun._replace(state=kept(state)), done=done, outside=outside())
+        thoughts.forget()
 
     def ended(status: str) -> Run:
         reached, answers = last.reached, last.answers
         if last.done not in reached:  # stopped between two checkpoints
-            reached, answers = (*reached, last.done), (*answers, _answer_so_far(last, extract))
+            of_answer = thoughts.memory if last.done == counts[len(reached)] else NOTHING
+            reached, answers = (*reached, last.done), (*answers, _answer_so_far(last, extract, of_answer))
         counted, said = freeze(np.array(reached, dtype=np.int64)), _reported(last.begun, report, status)
         seconds, budget = last.seconds + pace.seconds, so_many(counts[-1], "iteration" if iterations else "sample")
         return Run(
@@ -244,18 +249,23 @@ def visit(
             episodes=None if answers[-1].episodes is None else freeze(answers[-1].episodes),
             iterations=counted if iterations else None,
             status=status,
-            paused=None if status == "done" else last._replace(seconds=seconds),
+            paused=None if status == "done" else last._replace(seconds=seconds, thoughts=thoughts.memory),
         )
 
     try:
         for checkpoint in counts[len(last.reached) :]:
-            if pace.pieces(advance, keep, last.done, checkpoint, going_on=True) < checkpoint:
-                return ended("time limit")
+            with thoughts.at_work():
+                if pace.pieces(advance, keep, last.done, checkpoint, going_on=True) < checkpoint:
+                    return ended("time limit")
+                answer = extract(state)
+            thoughts.forget()
             before = [answer._replace(episodes=None) for answer in last.answers]  # the last has them all
-            last = last._replace(reached=(*last.reached, last.done), answers=(*before, extract(state)))
+            last = last._replace(reached=(*last.reached, last.done), answers=(*before, answer))
             if pace.over and checkpoint < counts[-1]:
                 return ended("time limit")
         return ended("done")
+    except OutOfTime:
+        return ended("time limit")
     except BaseException as error:
         attach(error, ended("interrupted"))
         raise
@@ -278,11 +288,18 @@ def _not_yet(guarantee: str, budget: str) -> str:
     return f"none yet, as the run is broken off; when it is over, after its {budget}: {guarantee}"
 
 
-def _answer_so_far(last: Paused, extract: Extract) -> Answer:
-    """The answer of the last copy; one without a policy when there is none yet, or it cannot be had."""
+def _answer_so_far(last: Paused, extract: Extract, thoughts: Memory) -> Answer:
+    """The answer of the last copy, as far as it was thought through, or is in a moment.
+
+    One without a policy when there is none yet, or it cannot be had.
+    """
     try:
         if last.done > last.begun.samples:
-            return extract(last.begun.state)
+            with Thoughts(Pace(), thoughts, hurried=True).at_work():
+                return extract(last.begun.state)
+    except OutOfTime:  # of a plan that a moment is too short for: as while there is no model yet
+        problem = last.asked.problem
+        return Answer(Policy.uniform(problem), np.full(problem.n_constraints, np.nan))
     except BaseException:  # also a second Ctrl-C: what matters is the first, and that the run can go on
         pass
     nothing: Any = None

@@ -99,24 +99,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from inbounds.algorithms import checks
 from inbounds.algorithms.algorithm import Algorithm, Answer, Averages, Prepared, shares
-from inbounds.algorithms.empirical import accuracy, best_of, draw_in_turn, extract, require_each
+from inbounds.algorithms.empirical import accuracy, draw_in_turn, extract, require_each
 from inbounds.algorithms.frame import RepairSettings
+from inbounds.algorithms.planning import about, best_of, safest_of
 from inbounds.algorithms.settings import guarantee_unless, require, stated
 from inbounds.algorithms.sketch import Sketch, new_sketch, sketched_model, stream, turn
 from inbounds.arrays import Floats
 from inbounds.criteria import criterion_of
+from inbounds.criteria.contract import Found
 from inbounds.errors import Infeasible
-from inbounds.exact.feasibility import slater as slater_of
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.draws import World, fitted
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
+from inbounds.problem.thoughts import in_pieces
 from inbounds.proofs.evidence import Log, new_log
 
 _SOLVED = 1e-10
@@ -308,7 +310,7 @@ def plan_on(model: CMDP, constants: Constants, per_pair: int) -> Answer:
     if slater is None:
         slater = 1.0  # only the bound on the prices depends on it
         if settings.feasibility == "strict" and not program and model.n_constraints > 0:
-            slater = min(max(0.5 * slater_of(model).value, 0.01), 1.0)
+            slater = min(max(0.5 * safest_of(model).value, 0.01), 1.0)
     _, paper = target(settings, per_pair, model.discount, slater)
     tightened = model.tightened(tightening(settings, paper))
     if settings.perturbation:
@@ -324,8 +326,20 @@ def plan_by_program(model: CMDP) -> Answer:
     try:
         found = best_of(model)
     except Infeasible:
-        return Answer(slater_of(model).policy, np.full(model.n_constraints, np.nan))
+        return Answer(safest_of(model).policy, np.full(model.n_constraints, np.nan))
     return Answer(found.policy, found.prices)
+
+
+class Iteration(NamedTuple):
+    """Where the module's `primal-dual` is."""
+
+    found: Found | None  # the last pi_t; the next solve begins from it,
+    time: Floats | None  # and from the time that it spends in each state
+    prices: Floats  # [K]
+    price_sums: Floats  # [K]
+    occupancy: Floats  # [n], the sum
+    done: int
+    ways: Any  # of the criterion
 
 
 def plan_by_iteration(model: CMDP, price_bound: float, iterations: int, net: float) -> Answer:
@@ -333,22 +347,29 @@ def plan_by_iteration(model: CMDP, price_bound: float, iterations: int, net: flo
 
     Prices are rounded to multiples of `net`, when it is positive.
     """
-    criterion, found, time = criterion_of(model), None, None
-    step = price_bound / math.sqrt(iterations)
-    prices, price_sums = np.zeros((2, model.n_constraints))
-    occupancy = np.zeros(model.n_pairs)
-    for _ in range(iterations if model.n_constraints > 0 else 1):  # without prices nothing ever changes
-        found = criterion.solve(model.reward + prices @ model.margins, _SOLVED, found)
-        time = criterion.time(found, _SOLVED, time)
-        occupancy[found.chosen] += time
-        price_sums += prices
-        prices = np.clip(prices - step * (model.margins[:, found.chosen] @ time), 0.0, price_bound)
-        if net > 0.0:
-            prices = np.minimum(np.rint(prices / net) * net, price_bound)
-    assert found is not None
-    last = Policy.deterministic(model, found.chosen)
-    policy, average_prices = Policy.from_occupancy(model, occupancy, otherwise=last), price_sums / iterations
-    return Answer(policy, average_prices, Averages(shares(occupancy), average_prices))
+    criterion, step = criterion_of(model), price_bound / math.sqrt(iterations)
+
+    def advance(now: Iteration, done: int, until: int) -> Iteration:
+        found, time, prices, criterion.ways = now.found, now.time, now.prices, now.ways
+        for _ in range(done, until):
+            found = criterion.solve(model.reward + prices @ model.margins, _SOLVED, found)
+            time = criterion.time(found, _SOLVED, time)
+            now.occupancy[found.chosen] += time
+            now.price_sums[:] += prices
+            prices = np.clip(prices - step * (model.margins[:, found.chosen] @ time), 0.0, price_bound)
+            if net > 0.0:
+                prices = np.minimum(np.rint(prices / net) * net, price_bound)
+        return now._replace(found=found, time=time, prices=prices, done=until, ways=criterion.ways)
+
+    none = np.zeros(model.n_constraints)
+    begin = Iteration(None, None, none, none.copy(), np.zeros(model.n_pairs), 0, criterion.ways)
+    number = iterations if model.n_constraints > 0 else 1  # without prices nothing ever changes
+    now = about(model, in_pieces(begin, advance, number))
+    assert now.found is not None
+    last = Policy.deterministic(model, now.found.chosen)
+    policy = Policy.from_occupancy(model, now.occupancy, otherwise=last)
+    average_prices = now.price_sums / now.done
+    return Answer(policy, average_prices, Averages(shares(now.occupancy), average_prices))
 
 
 ModelBased.algorithm = Algorithm(

@@ -27,6 +27,7 @@ from inbounds.algorithms.known import known_model
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Simulator
+from inbounds.problem.thoughts import in_pieces, thought
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -118,9 +119,13 @@ def plan_plug_in(model: CMDP, constants: PlugIn, per_pair: int) -> Answer:
 def iterate_plug_in(algorithm: Any, model: CMDP, iterations: int) -> Answer:
     """The answer after some iterations on an (empirical) model in scaled units."""
     known = algorithm.algorithm.known
-    state, constants, *_ = known.prepare(algorithm, model, iterations)
-    known.advance(state, constants, known_model(model), 0, iterations)
-    return known.extract(state, constants, model)
+    begun, seen = known.prepare(algorithm, model, iterations), known_model(model)
+
+    def advance(state: Any, done: int, until: int) -> Any:
+        known.advance(state, begun.constants, seen, done, until)
+        return state
+
+    return known.extract(thought(in_pieces(begun.state, advance, iterations)), begun.constants, model)
 
 
 def last_iterate(state: Any, constants: Any, problem: Any) -> Answer:

@@ -42,6 +42,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
+from inbounds.algorithms.planning import at_once
 from inbounds.arrays import Floats, Ints
 from inbounds.criteria.evaluation import occupancy
 from inbounds.exact.highs import INFINITE, SMALL, Columns, minimise
@@ -110,9 +111,10 @@ def new_trial(simulator: Simulator, policy: Policy, samples: int, model: CMDP | 
     values, pair_values = np.zeros((pairs.n_states, rows)), np.zeros((pairs.n_pairs, rows))
     tries, expected = np.zeros(pairs.n_pairs), np.zeros(pairs.n_states)
     if model is not None:
-        pair_values, values, _ = values_on_model(model, policy)
+        found, spent = at_once(model, lambda: (values_on_model(model, policy), occupancy(model, policy)))
+        pair_values, values = found[0].copy(), found[1].copy()
         tries += PRIOR_WALKS / (1.0 - discount)
-        expected += PRIOR_TIME / (1.0 - discount) * pairs.sum_by_state(occupancy(model, policy))
+        expected += PRIOR_TIME / (1.0 - discount) * pairs.sum_by_state(spent)
     room = min(samples, math.ceil(_LONGEST / (1.0 - discount)))
     trial = Trial(
         values=values,

@@ -53,7 +53,7 @@ def command(
     Moves one bound of PROBLEM from where it does not matter to where nothing is in bounds, the others unchanged; draws
     the optimum with the price as its slope, marks the present bound, and writes SVG, PNG and CSV. With --and, two
     bounds; --bounds and --between, given once, are those of --constraint, and given twice, also those of the other. At
-    the time limit the points that are finished are written, and the exit code is 5.
+    the time limit the points that are finished are written, and the exit code is 5; at Ctrl-C too, and it is 130.
 
     \b
     Examples
@@ -64,6 +64,7 @@ def command(
       inbounds frontier queue --constraint 0 --and 1 --between -1:1 --points 5
     """
     import inbounds as ib
+    from inbounds.problem.pieces import attach, attached
     from inbounds.reports.figures import files_of
     from inbounds.reports.frontier import write_bounds
 
@@ -89,8 +90,16 @@ def command(
     )
     number = points if points is not None else 50 if second is None else 12
     ask: Any = ib.frontier if second is None else ib.surface
-    with telling_bar("points" if second is None else "rows", quiet=as_json) as (advance_to, says):
-        found = ask(cmdp, *chosen, number, **wanted, progress=advance_to, says=says, time_limit=time_limit)
+    interrupted = None
+    try:
+        with telling_bar("points" if second is None else "rows", quiet=as_json) as (advance_to, says):
+            found = ask(cmdp, *chosen, number, **wanted, progress=advance_to, says=says, time_limit=time_limit)
+    except KeyboardInterrupt as error:
+        known = attached(error)
+        found = getattr(known, "curve", known)
+        if found is None:
+            raise
+        interrupted = error
     if (nothing := _nothing_kept(found)) is not None:
         if as_json:
             facts = {**_facts(found), "status": "infeasible"}  # as `inbounds solve` says it
@@ -104,6 +113,9 @@ def command(
         print_headline(cmdp, problem)
         click.echo(found)
         print_files(output, written)
+    if interrupted is not None:
+        attach(interrupted, f"{getattr(known, 'in_words', 'the rows that are finished')}, which are written")
+        raise interrupted
     sys.exit(EXIT_STOPPED if "limit" in found.status else 0)
 
 
@@ -112,7 +124,8 @@ def _nothing_kept(found: Any) -> str | None:
     if hasattr(found, "constraint"):
         known = f"one does {'up' if found.at_least else 'down'} to {found.ends_in_words[1]}"
         return None if len(found.bounds) else f"no policy keeps any of these bounds on {found.constraint!r}; {known}"
-    if "limit" not in found.status and all(reward != reward for reward in found.rewards.flat):
+    whole = "limit" not in found.status and found.status != "interrupted"
+    if whole and all(reward != reward for reward in found.rewards.flat):
         first, second = found.constraints
         return f"no policy keeps any of these bounds on {first!r} together with one of those on {second!r}"
     return None

@@ -84,7 +84,7 @@ _LONG = 40
 @click.option(
     "--mixture",
     is_flag=True,
-    help="With --certified: a mixture of policies, one of them drawn at the start of an episode; it has more reward.",
+    help="With --certified: a mixture of policies, one of them drawn at the start of an episode; about as good.",
 )
 @click.option("--confidence", type=float, default=0.99, show_default=True, help="With --certified: of the proof.")
 @time_limit_option

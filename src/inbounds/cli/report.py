@@ -55,7 +55,8 @@ def command(
     map, the optimum as each bound moves, with a slider that moves the policy, and how to check the proof. With --beside
     page.html comes with page-model.npz, page-certificate.json and page-policy.json (.npz if it is large); files of
     these names that did not come with an earlier page.html are not overwritten, and the exit code is 2. What is missing
-    because the time limit came first is said here and on the page, and the exit code is 5.
+    because the time limit came first is said here and on the page, and the exit code is 5; at Ctrl-C it is the same
+    once the optimum is known, and the exit code is 130.
 
     \b
     Examples
@@ -64,7 +65,8 @@ def command(
       inbounds report model.npz --policy rule.csv
     """
     import inbounds as ib
-    from inbounds.reporting import paths_beside, written_report
+    from inbounds.problem.pieces import attached
+    from inbounds.reporting import Written, paths_beside, written_report
     from inbounds.tables import printable
 
     cmdp = problem_from(problem, parameters)
@@ -75,26 +77,35 @@ def command(
             if file is not None and os.path.exists(path) and os.path.exists(file) and path.samefile(file):
                 raise ib.InvalidInput(f"--beside would overwrite {file}, {what}; give another --output")
     require_nothing_lost("--output", target, (problem, other))
-    with telling_bar("points", quiet=as_json) as (advance_to, says):
-        written, missing = written_report(
-            cmdp,
-            target,
-            points=points,
-            policy=policy,
-            beside=beside,
-            progress=advance_to,
-            says=says,
-            time_limit=time_limit,
-            title=called(cmdp, problem),
-        )
+    interrupted, status = None, "time limit"
+    try:
+        with telling_bar("points", quiet=as_json) as (advance_to, says):
+            written, missing = written_report(
+                cmdp,
+                target,
+                points=points,
+                policy=policy,
+                beside=beside,
+                progress=advance_to,
+                says=says,
+                time_limit=time_limit,
+                title=called(cmdp, problem),
+            )
+    except KeyboardInterrupt as error:
+        known = attached(error)
+        if not isinstance(known, Written):
+            raise
+        (written, missing), interrupted, status = known, error, "interrupted"
     code = EXIT_STOPPED if missing else 0
     if as_json:
-        status = "time limit" if missing else "done"
+        status = status if missing or interrupted else "done"
         files = names_of(written)
         print_json(problem=problem_facts(cmdp, problem), status=status, files=files, missing=list(missing))
-        sys.exit(code)
-    for path in written:
-        click.echo(f"{printable(path)}  {path.stat().st_size / 1e6:.2f} MB")
-    if missing:
-        print_wrapped(f"TIME LIMIT: missing from the page: {'; '.join(missing)}.")
+    else:
+        for path in written:
+            click.echo(f"{printable(path)}  {path.stat().st_size / 1e6:.2f} MB")
+        if missing:
+            print_wrapped(f"{status.upper()}: missing from the page: {'; '.join(missing)}.")
+    if interrupted is not None:
+        raise interrupted
     sys.exit(code)

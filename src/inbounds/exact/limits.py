@@ -77,6 +77,8 @@ class Partial:
         Of that policy.
     points : tuple of Solution
         Of a frontier: the points that are finished.
+    curve : Frontier or None
+        Of a frontier that was interrupted: these points, as they come back at a limit.
     """
 
     status: str
@@ -87,6 +89,7 @@ class Partial:
     reward: float = math.nan
     margins: Floats | None = None
     points: tuple[Any, ...] = ()
+    curve: Any = None
     asked: tuple[Any, ...] = ()  # what it is an answer to
     state: Any = None  # what the solver goes on from
 
@@ -99,7 +102,7 @@ class Partial:
     def in_words(self) -> str:
         """What is known, in one line."""
         known = [f"{len(self.points)} of the points"] if self.points else []
-        if not self.points and self.unconstrained_solves:
+        if not self.points and self.policy is not None:
             least = "no policy in bounds yet" if math.isinf(self.lower) else f"a reward of {self.lower:.6g} in bounds"
             most = f"that the optimum is at most {outwards(self.upper, up=True)}"
             known = [least] + ([] if math.isinf(self.upper) else [most])

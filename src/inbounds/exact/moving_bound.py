@@ -116,7 +116,8 @@ def along_bounds(
     except Infeasible:
         raise
     except BaseException as error:
-        attach(error, way.known("interrupted", asked))
+        partial = way.known("interrupted", asked)
+        attach(error, replace(partial, curve=way.curve("interrupted", partial)) if partial.points else partial)
         raise
 
 

@@ -301,7 +301,7 @@ class Draws:
         self.rng, self.pace = generator_of(seed), pace or Pace()
         self.paused = PausedDraws(asked) if resume is None else resume
         self._passed = 0  # of what is finished, how much the code has come through
-        self._moved = False  # whether anything was finished since
+        self.moved = False  # whether anything was finished since
 
     @property
     def samples(self) -> int:
@@ -319,12 +319,12 @@ class Draws:
         if self._passed < len(finished):
             result, _, drawn = finished[self._passed]
             drawn.restore(self.rng)
-        elif self._moved and self.pace.over:
+        elif self.moved and self.pace.over:
             raise OutOfTime
         else:
             result, samples = call()
             done = Finished(result, samples, Drawn.by(self.rng))
-            self.paused, self._moved = self.paused._replace(finished=(*finished, done), begun=None), True
+            self.paused, self.moved = self.paused._replace(finished=(*finished, done), begun=None), True
         self._passed += 1
         return result
 
