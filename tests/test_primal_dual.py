@@ -169,7 +169,7 @@ def test_the_pessimism_of_the_paper_is_above_the_slack_for_long() -> None:
 
 
 def test_the_prices_of_the_paper_are_its_queues_over_eta() -> None:
-    """lambda <- max(0, lambda - g + eps_k), the price lambda / eta_k, eta_k = slack H sqrt(k): as written there."""
+    """lambda <- max(0, lambda - g + eps_k), and the price that is next planned with: lambda / (slack H sqrt(k + 1))."""
     settings, rng = ib.OptPessPrimalDual(slater=0.5), np.random.default_rng(0)
     state, constants, *_ = settings.algorithm.prepare(settings, MEDIA.simulator(), 10**5, rng)
     constants = constants._replace(spare=np.array([1e-3]))  # so that queues empty, too
@@ -181,25 +181,31 @@ def test_the_prices_of_the_paper_are_its_queues_over_eta() -> None:
         log = math.log(k * constants.stepping.log_scale)
         queue = max(queue - margin + 1e-3 * (log + 1) / math.sqrt(k * log), 0.0)
         found.append(queue)
-        assert state.prices[0] == state.ahead[0] == pytest.approx(queue / (5.0 * 10.0 * math.sqrt(k)), rel=1e-9)
+        assert state.prices[0] == state.ahead[0] == pytest.approx(queue / (5.0 * 10.0 * math.sqrt(k + 1)), rel=1e-9)
     assert min(found) == 0.0 < max(found)
 
 
-def test_queues_may_have_the_step_of_adagrad_for_their_price() -> None:
-    """lambda <- max(0, lambda - g + slack / sqrt(k)), the price c lambda / sqrt(G), as others have it."""
-    settings, rng = ib.OptPessPrimalDual.practical(price_step=0.7), np.random.default_rng(1)
-    state, constants, *_ = settings.algorithm.prepare(settings, MEDIA.simulator(), 10**5, rng)
-    steps = constants.stepping._replace(queued=True, relative=False)
-    constants = constants._replace(stepping=steps, spare=np.array([0.5]))
-    queue, squares, found = 0.0, 0.01, []
-    for k in range(1, 200):
-        margin = float(rng.normal(0.1))
-        state.margins[1] = margin
-        step_prices(state, constants, 0.0, float(k))
-        queue, squares = max(queue - margin + 0.5 / math.sqrt(k), 0.0), squares + margin**2
-        found.append(queue)
-        assert state.prices[0] == state.ahead[0] == pytest.approx(0.7 * queue / math.sqrt(squares), rel=1e-9)
-    assert min(found) == 0.0 < max(found)
+def test_an_episode_is_planned_with_the_queue_over_its_own_eta() -> None:
+    """pi_k is the best policy for the prices lambda_k / (slack H sqrt(k)): what the sweep before episode k is given."""
+    settings, horizon, episodes = ib.OptPessPrimalDual(slater=0.5), 10, 30
+    own, begun = settings.algorithm.advance, []
+
+    def watched(state: Any, constants: Any, world: Any, rng: Any, drawn: int, until: int) -> int:
+        while drawn < until:
+            planned = float(state.ahead[0])
+            drawn = own(state, constants, world, rng, drawn, drawn + 1)
+            if drawn % horizon == 1:  # an episode began, with a plan
+                begun.append((planned, float(state.margins[1]), constants))
+        return drawn
+
+    run_on_samples(MEDIA.simulator(), settings, episodes * horizon, 0, advance=watched)
+    assert len(begun) == episodes
+    queue = 0.0
+    for k, (planned, margin, constants) in enumerate(begun, start=1):
+        assert planned == pytest.approx(queue / (5.0 * 10.0 * math.sqrt(k)), rel=1e-9)
+        log = math.log(k * constants.stepping.log_scale)
+        queue = max(queue - margin + constants.spare[0] * (log + 1.0) / math.sqrt(k * log), 0.0)
+    assert queue > 0.0
 
 
 def test_the_queue_needs_many_episodes_by_the_theorem_of_triple_q() -> None:
