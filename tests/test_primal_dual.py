@@ -208,9 +208,57 @@ def test_an_episode_is_planned_with_the_queue_over_its_own_eta() -> None:
     assert queue > 0.0
 
 
-def test_the_queue_needs_many_episodes_by_the_theorem_of_triple_q() -> None:
-    run = ib.learn(MEDIA.simulator(), ib.TripleQ(slater=1.0), samples=10**5, seed=0)
-    assert float(run.guarantee.split("takes ")[1].split()[0]) > 1e39
+def asked(settings: Any, cmdp: ib.CMDP, samples: int) -> float:
+    """How many episodes, or samples, the guarantee of a run that has fewer says that its theorem takes: two digits."""
+    begun = settings.algorithm.prepare(settings, cmdp.simulator(), samples, np.random.default_rng(0))
+    return float(begun.guarantee.split("takes ")[1].split()[0])
+
+
+@pytest.mark.parametrize("slater", [1.0, 0.3])
+def test_the_theorem_of_triple_q_asks_for_the_least_number_with_its_own_logarithm(slater: float) -> None:
+    """K >= (16 sqrt(n H^6 iota^3) / slack)^5, iota at that K, and the slack that of (1 + g) / 2: half of 10 slater."""
+
+    def enough(K: float) -> bool:
+        iota = 128.0 * math.log(math.sqrt(2.0 * 20 * 10) * K)
+        return K >= (16.0 * math.sqrt(20 * 10**6 * iota**3) / (5.0 * slater)) ** 5
+
+    found = asked(ib.TripleQ(slater=slater), MEDIA, 10**5)
+    assert found > 1e50 and enough(found) and not enough(0.89 * found)  # rounded up by a tenth at most
+    assert asked(ib.TripleQ(slater=slater), MEDIA, 10**4) == found  # whatever the run has
+
+
+def test_the_theorem_of_optpess_lp_asks_for_the_least_number_with_its_own_logarithm() -> None:
+    """n >= Z (2 H (1 + S H) / slack)^2 visits, Z = log(16 S n H K / delta) of a run of n = K H samples."""
+
+    def enough(n: float) -> bool:
+        return n >= math.log(16.0 * 10 * 20 * n / 0.05) * (2.0 * 10 * 101 / 1.0) ** 2
+
+    found = asked(ib.OptPessLP(safe=ib.Policy.uniform(MEDIA), slack=0.1), MEDIA, 10**5)
+    assert enough(found) and not enough(0.89 * found)
+    assert asked(ib.OptPessLP(safe=ib.Policy.uniform(MEDIA), slack=0.1), MEDIA, 10**4) == found
+
+
+def test_the_theorem_of_optpess_primal_dual_covers_a_run_from_the_least_number_on() -> None:
+    """eps_k <= slack, where a power of two would ask for up to twice as many episodes. S = 2, n = 3, H = 3."""
+    problem = ib.CMDP(
+        offsets=[0, 2, 3],
+        transition=[[0.5, 0.5], [0.2, 0.8], [0.6, 0.4]],
+        reward=[0.0, 1.0, 0.5],
+        constraints=[ib.Constraint([1.0, -1.0, 0.5], at_least=0, name="c")],
+        initial=[1.0, 0.0],
+        horizon=3,
+    )
+    for slater in (1.0, 0.9, 0.8, 0.7):
+
+        def fits(k: int, slater: float = slater) -> bool:
+            log = math.log(k * 16.0 * 2 * 3 * 3 / 0.05)
+            return 5.0 * 9 * 2 * math.sqrt(3) * (log + 1) / math.sqrt(k * log) <= 3.0 * slater
+
+        settings, least = ib.OptPessPrimalDual(slater=slater), next(k for k in range(20_000, 10**6) if fits(k))
+        found = asked(settings, problem, 3 * (least - 1))
+        assert least <= found <= 1.11 * least
+        begun = settings.algorithm.prepare(settings, problem.simulator(), 3 * least, np.random.default_rng(0))
+        assert begun.guarantee.startswith("the paper's, of the mixture of all")
 
 
 def test_the_single_policies_of_opt_dual_jump_and_the_mixture_does_not() -> None:
