@@ -220,7 +220,7 @@ def test_the_theorem_of_triple_q_asks_for_the_least_number_with_its_own_logarith
 
     def enough(K: float) -> bool:
         iota = 128.0 * math.log(math.sqrt(2.0 * 20 * 10) * K)
-        return K >= (16.0 * math.sqrt(20 * 10**6 * iota**3) / (5.0 * slater)) ** 5
+        return (16.0 * math.sqrt(20 * 10**6 * iota**3) / (5.0 * slater)) ** 5 <= K
 
     found = asked(ib.TripleQ(slater=slater), MEDIA, 10**5)
     assert found > 1e50 and enough(found) and not enough(0.89 * found)  # rounded up by a tenth at most

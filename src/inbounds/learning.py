@@ -223,7 +223,8 @@ def plan(
     Discounted problems only.
 
     With `algorithm` instead: what the own bound of an algorithm of Table 1, such as a regret, comes to in samples, by
-    the conversions of the paper's appendix; for problems with a horizon too, if the algorithm has episodes.
+    the conversions of the paper's appendix; for problems with a horizon too, if the algorithm has episodes. PDSC's
+    paper counts no samples, and its plan has iterations in their place.
 
     Parameters
     ----------

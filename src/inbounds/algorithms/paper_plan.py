@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from inbounds.algorithms.cspda import EXPERIMENT_CONSTANT, PROOF_CONSTANT, formulas, proved_error
+from inbounds.algorithms.settings import stated
 from inbounds.errors import InvalidInput
 from inbounds.exact.feasibility import slater as exact_slater
 from inbounds.exact.methods import solve_uncertified
@@ -84,7 +85,12 @@ class PaperPlan:
 def paper_plan(sizes: Sizes, epsilon: float, slater: float) -> PaperPlan:
     """The plan of ``ib.plan``, for a problem of these sizes."""
     quarter, half, free = epsilon / 4.0, epsilon / 2.0, sizes.n_constraints == 0
-    margins, small = ("", "") if free else (", and margins >= 0", f", and margins >= {-epsilon * slater:g}")
+    margins, small = (
+        ("", "")
+        if free
+        else (", and margins >= 0", f", and margins >= {stated(-epsilon * slater, at_least=True, digits=6)}")
+    )
+    target, fourfold = stated(epsilon, digits=6), stated(4.0 * epsilon, digits=6)
     return PaperPlan(
         sizes,
         epsilon,
@@ -94,15 +100,15 @@ def paper_plan(sizes: Sizes, epsilon: float, slater: float) -> PaperPlan:
             epsilon,
             slater,
             PROOF_CONSTANT,
-            f"Theorem 3 prints a reward within {epsilon:g}; its proof gives {4.0 * epsilon:g}{margins}",
+            f"Theorem 3 prints a reward within {target}; its proof gives {fourfold}{margins}",
         ),
-        proof=_settings(sizes, quarter, slater, PROOF_CONSTANT, f"Theorem 3: reward within {epsilon:g}{margins}"),
+        proof=_settings(sizes, quarter, slater, PROOF_CONSTANT, f"Theorem 3: reward within {target}{margins}"),
         corollary=_settings(
             sizes,
             half,
             slater,
             PROOF_CONSTANT,
-            f"Corollary 2: reward within {epsilon:g}{small}",
+            f"Corollary 2: reward within {target}{small}",
             conservative=False,
         ),
         experiment=_settings(sizes, quarter, slater, EXPERIMENT_CONSTANT, "none: no theorem covers this constant"),

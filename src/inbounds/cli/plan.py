@@ -41,7 +41,8 @@ def command(
     (0.02), which no theorem covers. Epsilon is in scaled units: the range of the reward is 1.
 
     With --algorithm: the own bound of an algorithm of Table 1, such as a regret, converted to samples as in the paper's
-    appendix, for problems with a horizon too. Orders of magnitude: constants and logarithms are left out.
+    appendix, for problems with a horizon too. Orders of magnitude: constants and logarithms are left out. PDSC's paper
+    counts no samples, only iterations whose values are given.
 
     \b
     Examples
@@ -53,6 +54,7 @@ def command(
 
     import inbounds as ib
     from inbounds.algorithms.paper_plan import Sizes
+    from inbounds.algorithms.settings import stated
     from inbounds.errors import InvalidInput
     from inbounds.problem.criterion import discount_in_words
     from inbounds.tables import so_many
@@ -84,15 +86,16 @@ def command(
                 epsilon=epsilon,
                 steps={step: str(order) for step, order in converted.steps},
                 samples=converted.samples,
+                iterations=converted.iterations,
                 failure=converted.failure,
                 mean=converted.mean,
                 printed=str(converted.row.printed),
                 conventions=converted.conventions,
+                remarks=converted.row.remarks,
             )
         else:
-            print_wrapped(
-                f"{converted.row.name}, within {epsilon:g} of the optimum per step, in scaled units\n{converted}"
-            )
+            near = f"within {stated(epsilon, digits=6)} of the optimum per step, in scaled units"
+            print_wrapped(f"{converted.row.name}, {near}\n{converted}")
         return
     found = ib.plan(target, epsilon=epsilon, slater=slater)
     if as_json:
@@ -107,7 +110,7 @@ def command(
         f"{so_many(found.sizes.n_states, 'state')}, {so_many(found.sizes.n_pairs, 'pair')}, "
         f"{so_many(found.sizes.n_constraints, 'constraint')}, "
         f"{discount_in_words(found.sizes.discount)}; Slater constant {found.slater:.6g}; "
-        f"expected reward within {epsilon:g} of the optimum"
+        f"expected reward within {stated(epsilon, digits=6)} of the optimum"
     )
     print_wrapped(str(found))
     print_wrapped(
