@@ -114,6 +114,9 @@ class Known(NamedTuple):
     `KnownModel`."""
     extract: Callable[[Any, Any, Any], Answer]
     """``extract(state, constants, problem)``, as in `Algorithm`; `problem` is the model."""
+    concluded: Callable[[Any, Any, CMDP], str] | None = None
+    """``concluded(state, constants, problem)``: of algorithms that know more when the run is over, what is guaranteed,
+    in the place of what was prepared."""
 
 
 def _from_the_start(constants: Any) -> int:

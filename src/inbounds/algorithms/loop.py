@@ -7,6 +7,7 @@ how it is broken off and resumed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -183,7 +184,10 @@ def run_on_model(
     def extract(state: Any) -> Answer:
         return known.extract(state, trip.begun.constants, cmdp)
 
-    return visit(trip, counts, iterate, extract, lambda: None, scaling, cmdp.discount, pace, iterations=True)
+    run = visit(trip, counts, iterate, extract, lambda: None, scaling, cmdp.discount, pace, iterations=True)
+    if known.concluded is None or run.status != "done":
+        return run
+    return replace(run, guarantee=known.concluded(trip.begun.state, trip.begun.constants, cmdp))
 
 
 def first(asked: Asked, prepare: Callable[[], Prepared], outside: Callable[[], Any]) -> Paused:
