@@ -63,7 +63,9 @@ def learn(
     resume : Run, optional
         Go on from a run that ran out of time, or from the ``error.partial`` of an exception that broke one off (Ctrl-C,
         an error in a step function), with the same arguments: it ends with the bits of an unbroken run. None, also as
-        a `partial`, starts from the beginning.
+        a `partial`, starts from the beginning. What was drawn since the last copy is drawn again, and a step function
+        with a memory of its own has to bear that. A learner of episodes goes on between two of them, with a start: so a
+        simulator that cannot be set to a state, only begin anew or go on, serves it still.
 
     Examples
     --------

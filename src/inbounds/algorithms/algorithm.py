@@ -123,6 +123,10 @@ def _from_the_start(constants: Any) -> int:
     return 0
 
 
+def _every_sample(constants: Any) -> int:
+    return 1
+
+
 class Algorithm(NamedTuple):
     """The functions of one algorithm's file, and what the table of algorithms says about it."""
 
@@ -138,6 +142,9 @@ class Algorithm(NamedTuple):
     piloted: bool = False
     """Whether a Slater constant that the settings leave out is estimated from a pilot, which comes before `prepare`:
     this then takes the pilot's `Log` in the place of rng. See `inbounds.algorithms.piloted`."""
+    period: Callable[[Any], int] = _every_sample
+    """``period(constants)``: of learners of episodes, how many samples each has, from the first sample on. Between two
+    of them a simulator need not know where it is: there a run can be gone on from."""
     before: Callable[[Any], int] = _from_the_start
     """``before(constants)``: samples before the first step that makes a policy; checkpoints up to there fall away."""
     setting: str = ""

@@ -138,11 +138,17 @@ def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
     return answer(state.play, state.prices.copy(), constants.frame, simulator, last=constants.stepping.tau > 0.0)
 
 
+def period(constants: Any) -> int:
+    """Of the constants of any learner here."""
+    return int(constants.frame.H)
+
+
 online = partial(
     Algorithm,
     prepare=prepare,
     advance=advance,
     extract=extract,
+    period=period,
     setting="episodes, online",
     output="mixture of the policies played",
     violation="O(ε)",
