@@ -185,6 +185,23 @@ def test_the_prices_of_the_paper_are_its_queues_over_eta() -> None:
     assert min(found) == 0.0 < max(found)
 
 
+def test_queues_may_have_the_step_of_adagrad_for_their_price() -> None:
+    """lambda <- max(0, lambda - g + slack / sqrt(k)), the price c lambda / sqrt(G), as others have it."""
+    settings, rng = ib.OptPessPrimalDual.practical(price_step=0.7), np.random.default_rng(1)
+    state, constants, *_ = settings.algorithm.prepare(settings, MEDIA.simulator(), 10**5, rng)
+    steps = constants.stepping._replace(queued=True, relative=False)
+    constants = constants._replace(stepping=steps, spare=np.array([0.5]))
+    queue, squares, found = 0.0, 0.01, []
+    for k in range(1, 200):
+        margin = float(rng.normal(0.1))
+        state.margins[1] = margin
+        step_prices(state, constants, 0.0, float(k))
+        queue, squares = max(queue - margin + 0.5 / math.sqrt(k), 0.0), squares + margin**2
+        found.append(queue)
+        assert state.prices[0] == state.ahead[0] == pytest.approx(0.7 * queue / math.sqrt(squares), rel=1e-9)
+    assert min(found) == 0.0 < max(found)
+
+
 def test_an_episode_is_planned_with_the_queue_over_its_own_eta() -> None:
     """pi_k is the best policy for the prices lambda_k / (slack H sqrt(k)): what the sweep before episode k is given."""
     settings, horizon, episodes = ib.OptPessPrimalDual(slater=0.5), 10, 30

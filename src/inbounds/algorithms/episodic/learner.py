@@ -263,9 +263,12 @@ def step_prices(state: State, constants: Constants, tau: float, k: float) -> Non
         if rule.adaptive:
             rate = adaptive_step(state.squares, i, margin, rate * (max(prices[i], 1.0) if rule.relative else 1.0))
         kept, tightened = 1.0 - rate * tau, min(PESSIMISM * error, constants.spare[i])
-        if rule.log_scale > 0.0:  # the queue stays, and its step falls to that of the episode that is planned next
-            log, rate, kept = math.log(k * rule.log_scale), rate / math.sqrt(k + 1.0), math.sqrt(k / (k + 1.0))
-            tightened = constants.spare[i] * (log + 1.0) / math.sqrt(k * log)
+        if rule.queued:  # the queue stays, and its step falls: by AdaGrad, or to that of the episode planned next
+            following = rate / math.sqrt(k + 1.0), 1.0 / (k + 1.0)
+            rate, fallen = (rate, margin**2 / state.squares[i]) if rule.adaptive else following
+            log = math.log(k * rule.log_scale) if rule.log_scale > 0.0 else 0.0
+            grown = (log + 1.0) / math.sqrt(log) if log > 0.0 else 1.0
+            kept, tightened = math.sqrt(1.0 - fallen), constants.spare[i] * grown / math.sqrt(k)
         margin -= tightened
         prices[i] = min(max(kept * prices[i] - rate * margin, 0.0), rule.price_bound)
         episodes = math.sqrt(k) if rule.ahead else 0.0

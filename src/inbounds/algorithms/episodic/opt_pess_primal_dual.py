@@ -53,7 +53,7 @@ class OptPessPrimalDual(SweepSettings):
         needed = least_number(lambda k: tightening(k) <= slack)
         most = math.inf if self.slater is None else 0.5 * frame.slack(self.slater)
         spare, scale = (largest, outcomes) if self.price_step is None else (most, 0.0)
-        steps = self.steps(frame, 1.0 / (slack * W), greedy=True, log_scale=scale)
+        steps = self.steps(frame, 1.0 / (slack * W), greedy=True, queued=scale > 0.0, log_scale=scale)
         radii = self.radii(Radii(of_visits=(1.0 + W * S) * math.sqrt(math.log(outcomes * frame.K))), unseen=1.0)
         theorem = "the paper's, of the mixture of all: from memory"
         target = f"a tightening below the slack, {slack:.3g}," if frame.bounds > 0 else "its theorem"

@@ -94,8 +94,8 @@ class Stepping(NamedTuple):
     ahead: bool = False  # a policy steps for the prices that sqrt(k) more episodes like the last would lead to
     price_bound: float = math.inf
     late: bool = False  # prices step by the values before this evaluation
-    log_scale: float = 0.0  # above 0, prices are queues times their step, which falls as k^-1/2; and this is the scale
-    # of the logarithm in what queues ask for (`opt_pess_primal_dual`)
+    queued: bool = False  # prices are queues times their step, which falls: as k^-1/2, or AdaGrad's
+    log_scale: float = 0.0  # of what these are tightened by, if not as k^-1/2 too (`opt_pess_primal_dual`)
     greedy: bool = False
     extended: bool = False  # the sweep is over the box; there is then no bonus
     policy_step: float = 0.0
