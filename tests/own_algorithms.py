@@ -36,3 +36,17 @@ def prepared(settings: Any, *given: Any) -> Any:
 
 
 Made.algorithm = ib.CRPO.algorithm._replace(prepare=prepared)
+
+
+@dataclass(frozen=True)
+class Picky:
+    """Refuses about every other seed."""
+
+
+def for_some(settings: Any, simulator: Any, samples: int, rng: Any) -> Any:
+    if rng.random() < 0.5:
+        raise ib.InvalidInput("not with this seed")
+    return ib.CRPO.algorithm.prepare(ib.CRPO(), simulator, samples, rng)
+
+
+Picky.algorithm = ib.CRPO.algorithm._replace(prepare=for_some)

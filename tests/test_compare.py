@@ -5,6 +5,7 @@ import importlib.util
 import io
 import json
 import sys
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from inbounds.studies import runs
 from inbounds.studies.comparison import Comparison, Entry
 from inbounds.studies.journal import Journal
 from inbounds.studies.safe import safe_policy
+from own_algorithms import Picky
 
 ROOT = Path(__file__).parent.parent
 SMALL = {"samples": 3_000, "seeds": 3, "workers": 1}
@@ -161,21 +163,24 @@ def test_wrong_input_is_named(change: dict, message: str) -> None:
         ib.compare(ib.zoo.admission())
 
 
-def hand_made() -> Comparison:
-    """Two runs, two checkpoints, one constraint: every number of the report can be worked out by hand."""
+def hand_made(runs: int = 2) -> Comparison:
+    """Two runs, two checkpoints, one constraint: every number of the report can be worked out by hand.
 
-    def entry(name: str, rewards: list[list[float]], margins: list[list[float]]) -> Entry:
+    Of "safe" the first so many.
+    """
+
+    def entry(name: str, rewards: list[list[float]], margins: list[list[float]], runs: int = 2) -> Entry:
         return Entry(
             name=name,
             settings=f"{name}()",
             constrained=True,
             optimum=5.0,
-            seeds=np.arange(2),
+            seeds=np.arange(runs),
             samples=np.array([10, 20]),
-            rewards=np.array(rewards),
-            margins=np.array(margins)[:, :, None],
+            rewards=np.array(rewards)[:runs],
+            margins=np.array(margins)[:runs, :, None],
             margin_scales=np.array([1.0]),
-            seconds=np.array([1.0, 3.0]),
+            seconds=np.array([1.0, 3.0])[:runs],
         )
 
     return Comparison(
@@ -185,13 +190,86 @@ def hand_made() -> Comparison:
         unconstrained_optimum=6.0,
         entries=(
             entry("bold", [[1.0, 6.0], [3.0, 4.5]], [[0.5, -1.0], [0.5, 0.5]]),
-            entry("safe", [[1.0, 4.0], [3.0, 4.5]], [[-0.5, 0.25], [0.5, 0.75]]),
+            entry("safe", [[1.0, 4.0], [3.0, 4.5]], [[-0.5, 0.25], [0.5, 0.75]], runs),
         ),
         samples=20,
         seeds=2,
         preset="practical",
         resumed=0,
+        status="done" if runs == 2 else "time limit",
     )
+
+
+def test_rows_of_fewer_runs_than_were_asked_for_say_so_and_come_last() -> None:
+    """(A comparison cut short was told, drawn and ranked as if it had been whole.)"""
+    whole, short = hand_made(), hand_made(runs=1)
+    assert whole.runs == "2 runs" and short.runs == "1 to 2 of 2 runs"
+    assert [(row["algorithm"], row["runs"]) for row in summary_rows(whole)] == [("safe", 2), ("bold", 2)]
+    assert [(row["algorithm"], row["runs"]) for row in summary_rows(short)] == [("bold", 2), ("safe", 1)]
+    assert repr(whole).endswith("seeds 2, samples 20)")
+    assert repr(short).endswith("seeds 2, 1 to 2 of 2 runs, samples 20)")
+    assert '<td class="n">1</td></tr></tbody>' in short._repr_html_()
+
+    def words(comparison: Comparison) -> tuple[str, list[str]]:
+        figure = comparison_figure(comparison)
+        (legend,) = figure.legends
+        return figure.get_suptitle(), [text.get_text() for text in legend.get_texts()][:2]
+
+    assert words(whole) == ("by hand: 2 runs of 20 samples, practical settings, judged exactly", ["bold", "safe"][::-1])
+    assert words(short)[0] == "by hand: 1 to 2 of 2 runs of 20 samples, practical settings, judged exactly"
+    assert set(words(short)[1]) == {"bold", "safe (1 of 2 runs)"}
+
+
+def test_means_have_the_interval_of_so_many_runs() -> None:
+    """Of two runs 12.7 standard errors on either side, where many have 1.96."""
+    (band,) = (one for one in comparison_figure(hand_made(runs=1)).axes[0].collections)  # one run alone has none
+    ends = band.get_paths()[0].vertices
+    at_end = ends[ends[:, 0] == 20.0, 1]
+    assert np.ptp(at_end) == pytest.approx(2.0 * 12.7062 * 0.75, rel=1e-5)  # gaps of -1 and 0.5
+
+
+def test_runs_that_are_refused_leave_the_others_and_are_said() -> None:
+    """An algorithm that some seeds refuse: its row has the others, and why they are not all."""
+    mine = {"picky": Picky(), "crpo": ib.CRPO.practical()}
+    found = ib.compare(ib.zoo.queue(), mine, samples=1_000, seeds=6, workers=1)
+    picky = found.entry("picky")
+    assert 0 < picky.runs < 6 and picky.refusal == "" and "not with this seed" in picky.missing
+    rows = summary_rows(found)
+    assert [row["algorithm"] for row in rows] == ["crpo", "picky"]
+    assert rows[1]["runs"] == picky.runs and rows[1]["missing"] == picky.missing and rows[0]["missing"] == ""
+    assert found.runs == f"{picky.runs} to 6 of 6 runs" and found.status == "done"
+
+
+def test_a_command_that_ran_out_of_time_says_how_many_runs_its_rows_rest_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(*arguments: object, **options: object) -> Comparison:
+        return replace(hand_made(runs=1), entries=(*hand_made(runs=1).entries, never))
+
+    never = replace(
+        hand_made().entries[0],
+        name="never",
+        refusal="the time limit came first",
+        seeds=np.arange(0),
+        samples=np.arange(0),
+        rewards=np.zeros((0, 0)),
+        margins=np.zeros((0, 0, 1)),
+    )
+    monkeypatch.setattr(ib, "compare", cut)
+    asked = ["compare", "queue", "--seeds", "2", "--samples", "20", "--output", str(tmp_path)]
+    said = CliRunner().invoke(main, asked)
+    assert said.exit_code == 5 and max(map(len, said.output.replace(str(tmp_path.resolve()), "").splitlines())) <= 80
+    assert "\n1 to 2 of 2 runs of 20 samples each" in said.output and "TIME LIMIT: runs are missing" in said.output
+    bold, safe = (line.split() for line in said.output.splitlines() if line.startswith(("bold ", "safe ")))
+    assert bold[:4] == ["bold", "2", "of", "2"] and safe[:4] == ["safe", "1", "of", "2"]
+    assert "never did not run: the time limit came first" in said.output
+    facts = json.loads(CliRunner().invoke(main, [*asked, "--json"]).stdout)
+    assert [(row["algorithm"], row.get("runs")) for row in facts["algorithms"]] == [
+        ("bold", 2),
+        ("safe", 1),
+        ("never", None),
+    ]
+    assert facts["status"] == "time limit" and facts["seeds"] == 2
 
 
 def test_the_table_holds_means_errors_and_shares_those_in_bounds_first() -> None:

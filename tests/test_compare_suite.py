@@ -200,6 +200,28 @@ def test_the_rows_hold_shares_middle_means_and_the_worst_problem() -> None:
     assert suite_table(by_hand(), 100_000)[1] == []
 
 
+def test_what_rests_on_fewer_runs_says_so_and_comes_last() -> None:
+    """(One run, on the easiest problem, was ranked first of those that had all.)"""
+    whole = by_hand()
+    bold, safe = whole.scores
+    first = {"chain": 1, "grid": 0}
+    one = replace(
+        safe,
+        seeds={name: seeds[: first[name]] for name, seeds in safe.seeds.items()},
+        gaps={name: gaps[: first[name]] for name, gaps in safe.gaps.items()},
+        outside={name: flags[: first[name]] for name, flags in safe.outside.items()},
+    )
+    short = replace(whole, scores=(one, bold), status="time limit")
+    assert (whole.runs, short.runs) == ("4 runs", "0 to 4 of 4 runs")
+    assert [row["algorithm"] for row in suite_rows(whole)] == ["safe", "bold"]
+    assert [(row["algorithm"], row["runs"]) for row in suite_rows(short)] == [("bold", 8), ("safe", 1)]
+    assert suite_rows(short)[1]["runs_by_problem"] == first
+    header, rows = suite_table(short, 1_000_000)
+    assert header[:2] == ("algorithm", "runs") and [row[:2] for row in rows] == [("bold", "8 of 8"), ("safe", "1 of 8")]
+    assert "runs" not in suite_table(whole, 1_000_000)[0]
+    assert "seeds 4, 0 to 4 of 4 runs" in repr(short) and "runs" not in repr(whole)
+
+
 def test_the_csv_holds_every_run(found: SuiteComparison) -> None:
     rows = list(csv.DictReader(io.StringIO(suite_csv(found))))
     assert len(rows) == 2 * 2 * 2 * 2
@@ -226,7 +248,9 @@ def test_tables_of_the_whole_suite_fit_80_columns() -> None:
         if ALGORITHMS[name].algorithm.criterion == "discounted"
     )
     done = SuiteComparison("all", (longest, "other"), {}, scores, (1_000,), 5, "practical", 0)
-    assert max(map(len, text_table(*suite_table(done, 1_000)).splitlines())) <= 80
+    for asked in (2, 5):
+        table = suite_table(replace(done, seeds=asked), 1_000)
+        assert max(map(len, text_table(*table).splitlines())) <= 80 and ("runs" in table[0]) is (asked == 5)
 
 
 def test_the_command_prints_tables_within_80_columns_and_json(tmp_path: Path) -> None:

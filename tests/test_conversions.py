@@ -218,6 +218,23 @@ def test_a_regret_becomes_samples_of_a_problem() -> None:
         ib.plan(queue, epsilon=0.1, slater=0.2, algorithm="opdop")
 
 
+def test_iterations_with_values_given_are_not_called_samples() -> None:
+    """PDSC: T >= 1 / eps^2 with exact values; one from samples walks about n / (1 - gamma) of them."""
+    for problem in (ib.zoo.queue(), ib.zoo.suite()["wide"]):
+        found = ib.plan(problem, epsilon=0.1, algorithm="pdsc")
+        assert found.samples is None and found.iterations == pytest.approx(100.0)
+        said = str(found)
+        assert "of the order of 1.0e+02 iterations, with values given" in said and "probability" not in said
+        assert "the samples that estimate Q are not counted" in said and found.row.note in said
+    facts = json.loads(CliRunner().invoke(main, ["plan", "queue", "--algorithm", "pdsc", "--json"]).output)
+    assert facts["samples"] is None and facts["iterations"] == pytest.approx(100.0) and len(facts["remarks"]) == 2
+    counted = {row.algorithm: ib.plan(ib.zoo.queue(), epsilon=0.1, algorithm=row.algorithm) for row in TABLE_ONE[:-1]}
+    assert [name for name, plan in counted.items() if plan.samples is None] == ["pdsc"]
+    for name, plan in counted.items():  # step 3 is for bounds that hold with a probability
+        without = name in ("npg-pd", "pdsc", "randomized-primal-dual", "cspda")
+        assert ("but for a probability" in str(plan)) is not without
+
+
 def test_the_command_converts_a_regret() -> None:
     said = CliRunner().invoke(main, ["plan", "media", "--algorithm", "opt-dual"])
     assert said.exit_code == 0 and "of the order of 2.0e+07 samples" in said.output

@@ -265,3 +265,16 @@ def test_the_number_of_samples_that_make_enough_walks_is_enough(kind: Any) -> No
         if found := re.search(r"about ([\d,]+) samples make 200", said):
             again = ib.learn(work.simulator(), kind.practical(), samples=int(found[1].replace(",", "")), seed=1)
             assert "too few" not in again.guarantee
+
+
+PILOTED = (ib.CSPDA, ib.ConcaveCSPDA, ib.CRPO, ib.NPGPD, ib.PDSC, ib.TripleQA)
+PLANNING = (ib.ModelBased, ib.OPGPD, ib.RPGPD)
+
+
+@pytest.mark.parametrize("kind", [*PILOTED, *PLANNING])
+def test_before_a_pilot_is_over_the_policy_is_uniform_and_planners_have_none(kind: Any) -> None:
+    """As docs/comparison.md says of the picture."""
+    run = ib.learn(QUEUE.simulator(), kind.practical(), samples=20_000, seed=0, checkpoints=[500, 2_000])
+    uniform, piloted = ib.Policy.uniform(QUEUE).probabilities, kind in PILOTED
+    assert [np.allclose(policy.probabilities, uniform) for policy in run.policies[:2]] == [piloted] * 2
+    assert run.settings["spent"].startswith("pilot 2,000, ") is piloted

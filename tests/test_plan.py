@@ -185,6 +185,16 @@ def test_more_samples_than_can_be_counted_are_refused(algorithm: str) -> None:
         ib.plan(QUEUE, epsilon=1e-200, algorithm=algorithm)
 
 
+def test_promises_are_rounded_to_the_safe_side() -> None:
+    """epsilon = .12345649 and slater = .2: 4 epsilon = .49382596, epsilon slater = .024691298."""
+    plan = ib.plan(SIZES, epsilon=0.12345649, slater=0.2)
+    assert plan.statement.promise == (
+        "Theorem 3 prints a reward within 0.123457; its proof gives 0.493826, and margins >= 0"
+    )
+    assert plan.corollary.promise == "Corollary 2: reward within 0.123457, and margins >= -0.0246913"
+    assert "margins >= -0.0246915" in ib.plan(SIZES, epsilon=0.1234571, slater=0.2).corollary.promise  # -.02469142
+
+
 def test_without_constraints_nothing_is_promised_of_margins() -> None:
     plan = ib.plan(QUEUE.unconstrained(), epsilon=0.1)
     assert [own.promise for own in plan.readings.values()] == [

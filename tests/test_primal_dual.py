@@ -169,7 +169,7 @@ def test_the_pessimism_of_the_paper_is_above_the_slack_for_long() -> None:
 
 
 def test_the_prices_of_the_paper_are_its_queues_over_eta() -> None:
-    """lambda <- max(0, lambda - g + eps_k), the price lambda / eta_k, eta_k = slack H sqrt(k): as written there."""
+    """lambda <- max(0, lambda - g + eps_k), and the price that is next planned with: lambda / (slack H sqrt(k + 1))."""
     settings, rng = ib.OptPessPrimalDual(slater=0.5), np.random.default_rng(0)
     state, constants, *_ = settings.algorithm.prepare(settings, MEDIA.simulator(), 10**5, rng)
     constants = constants._replace(spare=np.array([1e-3]))  # so that queues empty, too
@@ -181,7 +181,7 @@ def test_the_prices_of_the_paper_are_its_queues_over_eta() -> None:
         log = math.log(k * constants.stepping.log_scale)
         queue = max(queue - margin + 1e-3 * (log + 1) / math.sqrt(k * log), 0.0)
         found.append(queue)
-        assert state.prices[0] == state.ahead[0] == pytest.approx(queue / (5.0 * 10.0 * math.sqrt(k)), rel=1e-9)
+        assert state.prices[0] == state.ahead[0] == pytest.approx(queue / (5.0 * 10.0 * math.sqrt(k + 1)), rel=1e-9)
     assert min(found) == 0.0 < max(found)
 
 
@@ -202,9 +202,80 @@ def test_queues_may_have_the_step_of_adagrad_for_their_price() -> None:
     assert min(found) == 0.0 < max(found)
 
 
-def test_the_queue_needs_many_episodes_by_the_theorem_of_triple_q() -> None:
-    run = ib.learn(MEDIA.simulator(), ib.TripleQ(slater=1.0), samples=10**5, seed=0)
-    assert float(run.guarantee.split("takes ")[1].split()[0]) > 1e39
+def test_an_episode_is_planned_with_the_queue_over_its_own_eta() -> None:
+    """pi_k is the best policy for the prices lambda_k / (slack H sqrt(k)): what the sweep before episode k is given."""
+    settings, horizon, episodes = ib.OptPessPrimalDual(slater=0.5), 10, 30
+    own, begun = settings.algorithm.advance, []
+
+    def watched(state: Any, constants: Any, world: Any, rng: Any, drawn: int, until: int) -> int:
+        while drawn < until:
+            planned = float(state.ahead[0])
+            drawn = own(state, constants, world, rng, drawn, drawn + 1)
+            if drawn % horizon == 1:  # an episode began, with a plan
+                begun.append((planned, float(state.margins[1]), constants))
+        return drawn
+
+    run_on_samples(MEDIA.simulator(), settings, episodes * horizon, 0, advance=watched)
+    assert len(begun) == episodes
+    queue = 0.0
+    for k, (planned, margin, constants) in enumerate(begun, start=1):
+        assert planned == pytest.approx(queue / (5.0 * 10.0 * math.sqrt(k)), rel=1e-9)
+        log = math.log(k * constants.stepping.log_scale)
+        queue = max(queue - margin + constants.spare[0] * (log + 1.0) / math.sqrt(k * log), 0.0)
+    assert queue > 0.0
+
+
+def asked(settings: Any, cmdp: ib.CMDP, samples: int) -> float:
+    """How many episodes, or samples, the guarantee of a run that has fewer says that its theorem takes: two digits."""
+    begun = settings.algorithm.prepare(settings, cmdp.simulator(), samples, np.random.default_rng(0))
+    return float(begun.guarantee.split("takes ")[1].split()[0])
+
+
+@pytest.mark.parametrize("slater", [1.0, 0.3])
+def test_the_theorem_of_triple_q_asks_for_the_least_number_with_its_own_logarithm(slater: float) -> None:
+    """K >= (16 sqrt(n H^6 iota^3) / slack)^5, iota at that K, and the slack that of (1 + g) / 2: half of 10 slater."""
+
+    def enough(K: float) -> bool:
+        iota = 128.0 * math.log(math.sqrt(2.0 * 20 * 10) * K)
+        return (16.0 * math.sqrt(20 * 10**6 * iota**3) / (5.0 * slater)) ** 5 <= K
+
+    found = asked(ib.TripleQ(slater=slater), MEDIA, 10**5)
+    assert found > 1e50 and enough(found) and not enough(0.89 * found)  # rounded up by a tenth at most
+    assert asked(ib.TripleQ(slater=slater), MEDIA, 10**4) == found  # whatever the run has
+
+
+def test_the_theorem_of_optpess_lp_asks_for_the_least_number_with_its_own_logarithm() -> None:
+    """n >= Z (2 H (1 + S H) / slack)^2 visits, Z = log(16 S n H K / delta) of a run of n = K H samples."""
+
+    def enough(n: float) -> bool:
+        return n >= math.log(16.0 * 10 * 20 * n / 0.05) * (2.0 * 10 * 101 / 1.0) ** 2
+
+    found = asked(ib.OptPessLP(safe=ib.Policy.uniform(MEDIA), slack=0.1), MEDIA, 10**5)
+    assert enough(found) and not enough(0.89 * found)
+    assert asked(ib.OptPessLP(safe=ib.Policy.uniform(MEDIA), slack=0.1), MEDIA, 10**4) == found
+
+
+def test_the_theorem_of_optpess_primal_dual_covers_a_run_from_the_least_number_on() -> None:
+    """eps_k <= slack, where a power of two would ask for up to twice as many episodes. S = 2, n = 3, H = 3."""
+    problem = ib.CMDP(
+        offsets=[0, 2, 3],
+        transition=[[0.5, 0.5], [0.2, 0.8], [0.6, 0.4]],
+        reward=[0.0, 1.0, 0.5],
+        constraints=[ib.Constraint([1.0, -1.0, 0.5], at_least=0, name="c")],
+        initial=[1.0, 0.0],
+        horizon=3,
+    )
+    for slater in (1.0, 0.9, 0.8, 0.7):
+
+        def fits(k: int, slater: float = slater) -> bool:
+            log = math.log(k * 16.0 * 2 * 3 * 3 / 0.05)
+            return 5.0 * 9 * 2 * math.sqrt(3) * (log + 1) / math.sqrt(k * log) <= 3.0 * slater
+
+        settings, least = ib.OptPessPrimalDual(slater=slater), next(k for k in range(20_000, 10**6) if fits(k))
+        found = asked(settings, problem, 3 * (least - 1))
+        assert least <= found <= 1.11 * least
+        begun = settings.algorithm.prepare(settings, problem.simulator(), 3 * least, np.random.default_rng(0))
+        assert begun.guarantee.startswith("the paper's, of the mixture of all")
 
 
 def test_the_single_policies_of_opt_dual_jump_and_the_mixture_does_not() -> None:

@@ -144,8 +144,9 @@ def test_the_table_holds_means_deviations_and_shares() -> None:
     assert conservative["share_out_of_bounds"] == 0.0
 
 
-# Two runs with margins m - e and m + e have the mean m and the standard error e.
-IN, OUT, OPEN = [[0.9, 1.9], [1.1, 2.1]], [[-1.1, 1.9], [-0.9, 2.1]], [[0.5, 1.9], [1.2, 2.1]]
+# Two runs with margins m - e and m + e have the mean m and the standard error e; the mean of two is sure to be on its
+# side of zero from 236 of them on.
+IN, OUT, OPEN = [[0.999, 1.9], [1.001, 1.9]], [[-1.001, 1.9], [-0.999, 1.9]], [[0.9, 1.9], [1.1, 1.9]]
 BARELY_OUT = [[-0.6, 1.9], [0.1, 2.1]]
 
 
@@ -173,12 +174,21 @@ def test_the_verdict_is_about_both_halves(
     assert second.startswith(f"by hand, delta 0.1: kappa = 0 out of bounds on average: {out_of_bounds.upper()} (")
 
 
+def test_a_few_runs_have_to_be_further_from_zero_than_many() -> None:
+    """By Student's t: 3.04 standard errors over 200 runs, 4.1 over 10, 236 over 2."""
+    for runs, least in ((200, 3.04), (10, 4.1), (2, 236.0)):
+        ends = np.resize([-1.0, 1.0], (runs, 1))
+        unit = float(ends.std(ddof=1)) / np.sqrt(runs)
+        for share, shown in ((0.98, None), (1.02, True)):
+            assert arm(0.5, (ends + share * least * unit).tolist()).in_bounds_on_average is shown
+
+
 def test_the_verdict_has_the_numbers_with_their_standard_errors() -> None:
     done = experiment(arm(0.0, OUT), arm(0.5, IN))
     assert verdicts(done) == [
-        "by hand, delta 0.1: kappa > 0 in bounds on average: SHOWN (first +1.000 +- 0.100, second +2.000 +- 0.100; "
+        "by hand, delta 0.1: kappa > 0 in bounds on average: SHOWN (first +1.000 +- 0.001, second +1.900 +- 0.000; "
         "0.0% of runs out of bounds)",
-        "by hand, delta 0.1: kappa = 0 out of bounds on average: SHOWN (first -1.000 +- 0.100, second +2.000 +- 0.100; "
+        "by hand, delta 0.1: kappa = 0 out of bounds on average: SHOWN (first -1.000 +- 0.001, second +1.900 +- 0.000; "
         "100.0% of runs out of bounds)",
         "by hand, over delta: kappa > 0 is in bounds at 0.1; kappa = 0 is out of bounds at 0.1; at 0.1 both halves "
         "hold in the mean; both are shown at delta 0.1",

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from inbounds.studies.statistics import Interval, interquartile, interquartile_mean, share
+from inbounds.studies.statistics import Interval, errors_beside, interquartile, interquartile_mean, share
 
 
 def test_a_quarter_is_left_out_at_either_end_rounded_down() -> None:
@@ -77,3 +77,12 @@ def test_too_few_runs_have_no_interval_and_problems_may_differ_in_runs() -> None
     assert interquartile([np.array([]), np.array([2.0, 2.0, 2.0]), np.array([4.0, 4.0])]) == (8.0 / 3.0,) * 3
     strata = [np.arange(4.0), np.arange(3.0) ** 2]
     assert interquartile(strata) == interquartile(strata), "the same scores, the same interval"
+
+
+def test_the_interval_of_a_mean_allows_for_few_runs() -> None:
+    """P(|t| < x) is 2 / pi atan(x) of two runs (Cauchy), x / sqrt(2 + x^2) of three, and that of normals of many."""
+    for confidence in (0.5, 0.95, 0.9973):
+        two, three = errors_beside(2, confidence), errors_beside(3, confidence)
+        assert 2.0 / math.pi * math.atan(two) == pytest.approx(confidence, rel=1e-9)
+        assert three / math.sqrt(2.0 + three**2) == pytest.approx(confidence, rel=1e-9)
+    assert errors_beside(10**6) == pytest.approx(1.959963984540054, abs=1e-5)

@@ -125,9 +125,9 @@ def compare(
     best, free_optimum = solve_uncertified(cmdp), solve_uncertified(free).total_reward
     begins = next((entry.safe for entry in chosen.values() if takes_safe(entry)), None)
     safe_gap = None if begins is None else best.total_reward - evaluate(cmdp, begins).total_reward
-    settings = [(chosen, seeds)]
+    settings, published_seeds = [(chosen, seeds)], min(seeds, _PUBLISHED_SEEDS)
     if again:
-        settings.append((_by_name(again, "paper", safe), min(seeds, _PUBLISHED_SEEDS)))
+        settings.append((_by_name(again, "paper", safe), published_seeds))
     checkpoints = _checkpoints(samples, cmdp.horizon or 1)
     stages = [
         Stage(
@@ -164,6 +164,7 @@ def compare(
             largest_price=float(np.max(best.prices, initial=0.0)),
             horizon=cmdp.horizon,
             published=published[0] if published else (),
+            published_seeds=published_seeds if published else 0,
             safe_gap=safe_gap,
         )
 
@@ -294,16 +295,17 @@ def _checkpoints(samples: int, length: int) -> list[int]:
 def _entry(
     name: str, settings: Any, runs: Sequence[JudgedRun], ran_on: CMDP, cmdp: CMDP, optimum: float, without: str
 ) -> Entry:
-    """The entry of runs; why there are none is said by their refusal, or `without` any."""
-    refusal = next((run.refusal for run in runs if run.refusal), "" if runs else without)
-    ran, record = [] if refusal else runs, record_of(settings)
+    """The entry of the runs that ran; why others did not is said by their refusal, or `without` any."""
+    ran, record = [run for run in runs if not run.refusal], record_of(settings)
+    refusal = next((run.refusal for run in runs if run.refusal), "")
     return Entry(
         name=name,
         settings=repr(settings),
         constrained=ran_on.n_constraints == cmdp.n_constraints,
         optimum=optimum,
         seconds=np.array([run.seconds for run in ran]),
-        refusal=refusal,
+        refusal="" if ran else refusal or without,
+        missing=refusal if ran else "",
         promise="; ".join(text for text in (record.sample_complexity, record.violation) if text),
         oscillates=record.oscillates,
         guarantee=ran[0].guarantee if ran else "",

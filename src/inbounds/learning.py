@@ -63,7 +63,9 @@ def learn(
     resume : Run, optional
         Go on from a run that ran out of time, or from the ``error.partial`` of an exception that broke one off (Ctrl-C,
         an error in a step function), with the same arguments: it ends with the bits of an unbroken run. None, also as
-        a `partial`, starts from the beginning.
+        a `partial`, starts from the beginning. What was drawn since the last copy is drawn again, and a step function
+        with a memory of its own has to bear that. A learner of episodes goes on between two of them, with a start: so a
+        simulator that cannot be set to a state, only begin anew or go on, serves it still.
 
     Examples
     --------
@@ -223,7 +225,8 @@ def plan(
     Discounted problems only.
 
     With `algorithm` instead: what the own bound of an algorithm of Table 1, such as a regret, comes to in samples, by
-    the conversions of the paper's appendix; for problems with a horizon too, if the algorithm has episodes.
+    the conversions of the paper's appendix; for problems with a horizon too, if the algorithm has episodes. PDSC's
+    paper counts no samples, and its plan has iterations in their place.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ import decimal
 import html
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 WIDTH = 80
 """Columns of a terminal that nobody has widened: no line of a table, or of a command's sentences, is longer."""
@@ -132,6 +132,19 @@ def so_many(number: int, noun: str) -> str:
     ('1 pair', '2,000 pairs')
     """
     return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def so_many_of(numbers: Iterable[int], asked: int, noun: str) -> str:
+    """How many of those that were asked for each of several has: all of them, or from the fewest to the most.
+
+    >>> so_many_of([20, 20], 20, "run"), so_many_of([2, 1, 2], 20, "run"), so_many_of([], 1, "run")
+    ('20 runs', '1 to 2 of 20 runs', '0 of 1 run')
+    """
+    found = sorted(numbers) or [0]
+    if found[0] == asked:
+        return so_many(asked, noun)
+    span = f"{found[0]:,}" if found[0] == found[-1] else f"{found[0]:,} to {found[-1]:,}"
+    return f"{span} of {so_many(asked, noun)}"
 
 
 def rounded_up(number: float) -> int:

@@ -114,10 +114,17 @@ class Known(NamedTuple):
     `KnownModel`."""
     extract: Callable[[Any, Any, Any], Answer]
     """``extract(state, constants, problem)``, as in `Algorithm`; `problem` is the model."""
+    concluded: Callable[[Any, Any, CMDP], str] | None = None
+    """``concluded(state, constants, problem)``: of algorithms that know more when the run is over, what is guaranteed,
+    in the place of what was prepared."""
 
 
 def _from_the_start(constants: Any) -> int:
     return 0
+
+
+def _every_sample(constants: Any) -> int:
+    return 1
 
 
 class Algorithm(NamedTuple):
@@ -135,6 +142,9 @@ class Algorithm(NamedTuple):
     piloted: bool = False
     """Whether a Slater constant that the settings leave out is estimated from a pilot, which comes before `prepare`:
     this then takes the pilot's `Log` in the place of rng. See `inbounds.algorithms.piloted`."""
+    period: Callable[[Any], int] = _every_sample
+    """``period(constants)``: of learners of episodes, how many samples each has, from the first sample on. Between two
+    of them a simulator need not know where it is: there a run can be gone on from."""
     before: Callable[[Any], int] = _from_the_start
     """``before(constants)``: samples before the first step that makes a policy; checkpoints up to there fall away."""
     setting: str = ""

@@ -40,10 +40,12 @@ True
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 
+from inbounds.algorithms.settings import least_number
 from inbounds.errors import InvalidInput
 
 
@@ -140,23 +142,17 @@ def needed(gap: Order) -> Order:
 
 
 def episodes_needed(regret: Callable[[int], float], accuracy: float) -> int:
-    """The least K with regret(K) / K <= accuracy, for a bound whose regret(K) / K never rises: by bisection.
+    """The least K with regret(K) / K <= accuracy, for a bound whose regret(K) / K never rises.
 
     Examples
     --------
     >>> episodes_needed(lambda k: 30.0 * k**0.5, accuracy=0.1)
     90000
     """
-    high = 1
-    while regret(high) > accuracy * high:
-        high *= 2
-        if high > 10**300:
-            raise InvalidInput(f"this regret stays above {accuracy:g} an episode: it is not below linear")
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if regret(middle) <= accuracy * middle else (middle, high)
-    return high
+    least = least_number(lambda episodes: regret(episodes) <= accuracy * episodes)
+    if least == math.inf:
+        raise InvalidInput(f"this regret stays above {accuracy:g} an episode: it is not below linear")
+    return int(least)
 
 
 # Step 2

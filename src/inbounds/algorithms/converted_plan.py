@@ -10,7 +10,18 @@ import math
 from dataclasses import dataclass, replace
 
 from inbounds.algorithms.conversions import Order, expected_gap, failure_for_mean
-from inbounds.algorithms.table_one import BY_STAGE, DISCOUNTED, PER_EPISODE, Row, derive, fitting, readings, row_named
+from inbounds.algorithms.settings import stated
+from inbounds.algorithms.table_one import (
+    BY_STAGE,
+    DISCOUNTED,
+    IN_MEAN,
+    PER_EPISODE,
+    Row,
+    derive,
+    fitting,
+    readings,
+    row_named,
+)
 from inbounds.errors import InvalidInput
 from inbounds.tables import text_table
 
@@ -27,9 +38,12 @@ class ConvertedPlan:
         The target, in scaled units, normalised: per step.
     steps : tuple of (str, Order)
         The own bound, and what it is after each conversion that this problem needs.
-    samples : float
+    samples : float, or None
         The last of them at the size of this problem: the transitions after which the mixture of the policies played is
-        within epsilon, but for a probability `failure`. Of this order, no more is said.
+        within epsilon, but for a probability `failure`. Of this order, no more is said. None where the paper takes
+        values for given, and does not count what it takes to estimate them;
+    iterations : float, or None
+        then the last of them counts these.
     failure : float
         Step 3 of the appendix: the probability at which the mean over runs is within `mean`, twice epsilon at most.
     mean : float
@@ -38,7 +52,8 @@ class ConvertedPlan:
     row: Row
     epsilon: float
     steps: tuple[tuple[str, Order], ...]
-    samples: float
+    samples: float | None
+    iterations: float | None
     failure: float
     mean: float
 
@@ -53,10 +68,17 @@ class ConvertedPlan:
 
     def __str__(self) -> str:
         table = text_table(("step", "order, O~"), [(step, str(order)) for step, order in self.steps])
-        return (
-            f"{table}\nAt this size: of the order of {self.samples:.1e} samples, but for a probability of "
-            f"{self.failure:g}; then the mean is within {self.mean:g}.\n"
-            f"Table 1 prints {self.row.printed} ({self.conventions})."
+        number = f"{self.samples:.1e} samples" if self.iterations is None else f"{self.iterations:.1e} iterations"
+        in_mean = f"but for a probability of {self.failure:g}; then the mean is within {stated(self.mean, digits=6)}"
+        given = "with values given; the samples that estimate them are not counted"
+        words = [given] * (self.samples is None) + [in_mean] * (IN_MEAN in self.row.steps)
+        return "\n".join(
+            [
+                table,
+                f"At this size: of the order of {', '.join([number, *words])}.",
+                f"Table 1 prints {self.row.printed} ({self.conventions}).",
+                *self.row.remarks,
+            ]
         )
 
 
@@ -72,16 +94,16 @@ def converted_plan(
         row = replace(row, steps=tuple(step for step in row.steps if step not in (BY_STAGE, DISCOUNTED)))
     steps, total = derive(row), epsilon * length
     sizes = {"S": n_states, "A": n_pairs / n_states, "H": length, "effective": length, "accuracy": 1.0 / total}
-    samples = 1.0
+    number = 1.0
     try:
         for name, size in sizes.items():
-            samples *= size ** float(getattr(steps[-1][1], name))
+            number *= size ** float(getattr(steps[-1][1], name))
     except OverflowError:
-        samples = math.inf
-    if not samples < math.inf:
-        raise InvalidInput(f"epsilon = {epsilon:g} takes more samples than a double can count; give a larger one")
+        number = math.inf
+    if not number < math.inf:
+        raise InvalidInput(f"epsilon = {epsilon:g} takes more {row.counts} than a double can count; give a larger one")
+    samples, iterations = (number, None) if row.counts == "samples" else (None, number)
     discount = 1.0 - 1.0 / length
     failure = failure_for_mean(total, discount)
-    return ConvertedPlan(
-        row_named(algorithm), epsilon, steps, samples, failure, expected_gap(total, failure, discount) / length
-    )
+    mean = expected_gap(total, failure, discount) / length
+    return ConvertedPlan(row_named(algorithm), epsilon, steps, samples, iterations, failure, mean)

@@ -257,16 +257,25 @@ def prepare_known(settings: CRPO, model: CMDP, iterations: int) -> Prepared:
         occupancy=np.zeros(model.n_pairs),
         sums=np.zeros(model.n_pairs),
     )
-    half = "in the second half of " if settings.average == "second half" else "on "
-    guarantee = (
-        f"every margin is at least {stated(constants.least, at_least=True)} (scaled units, normalised), "
-        f"unless no policy {half}the way had such margins"
-    )
+    return Prepared(state, constants, 0, resolved, _on_model(constants, model, None))
+
+
+def concluded(state: KnownState, constants: Constants, model: CMDP) -> str:
+    """What holds when the run is over, which then knows whether N0 is empty."""
+    return _on_model(constants, model, bool(state.sums.any()))
+
+
+def _on_model(constants: Constants, model: CMDP, some: bool | None) -> str:
+    """The claim that needs no theorem, by whether some iteration was in N0; None: that is not known yet."""
     if model.n_constraints == 0:
-        guarantee = "none: how close the reward comes is known as an order only"
-    elif constants.least <= -1.0:
-        guarantee = "none: the tolerance is larger than any margin; more iterations make it smaller, or give tolerance="
-    return Prepared(state, constants, 0, resolved, guarantee)
+        return "none: how close the reward comes is known as an order only"
+    if constants.least <= -1.0:
+        return "none: the tolerance is larger than any margin; more iterations make it smaller, or give tolerance="
+    bound = f"at least {stated(constants.least, at_least=True)} (scaled units, normalised)"
+    way = f"{'in the second half of' if constants.restart > 0 else 'on'} the way"
+    if some is False:
+        return f"none: no policy {way} had every margin {bound}; what is returned is the last one"
+    return f"every margin is {bound}" + (f", unless no policy {way} had such margins" if some is None else "")
 
 
 def _resolve(
@@ -414,5 +423,5 @@ CRPO.algorithm = Algorithm(
     prepare=prepare,
     advance=advance,
     extract=extract,
-    known=Known(prepare_known, advance_known, extract),
+    known=Known(prepare_known, advance_known, extract, concluded),
 )

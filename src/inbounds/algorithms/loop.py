@@ -7,6 +7,7 @@ how it is broken off and resumed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -116,7 +117,8 @@ def run_on_samples(
         return begun._replace(settings=said.settings, guarantee=within_ranges(said.guarantee, simulator))
 
     discount = simulator.criterion.get("discount", 0.0)
-    return visit(trip, counts, draw, extract, outside, simulator.scaling, discount, pace, report=report)
+    whole = record.period(trip.begun.constants)
+    return visit(trip, counts, draw, extract, outside, simulator.scaling, discount, pace, report=report, whole=whole)
 
 
 def _wrong(record: Algorithm, function: str, wanted: str, found: Any) -> InvalidInput:
@@ -185,7 +187,10 @@ def run_on_model(
     def extract(state: Any) -> Answer:
         return known.extract(state, trip.begun.constants, cmdp)
 
-    return visit(trip, counts, iterate, extract, lambda: None, scaling, cmdp.discount, pace, iterations=True)
+    run = visit(trip, counts, iterate, extract, lambda: None, scaling, cmdp.discount, pace, iterations=True)
+    if known.concluded is None or run.status != "done":
+        return run
+    return replace(run, guarantee=known.concluded(trip.begun.state, trip.begun.constants, cmdp))
 
 
 def first(asked: Asked, prepare: Callable[[], Prepared], outside: Callable[[], Any]) -> Paused:
@@ -215,54 +220,63 @@ def visit(
     pace: Pace,
     iterations: bool = False,
     report: Callable[[Prepared], Prepared] = lambda begun: begun,
+    whole: int = 1,
 ) -> Run:
     """The run from `trip` on, with a policy at each of the counts (of samples, or of iterations).
 
     ``advance(done, until) -> until`` changes the state of `trip` in place. An exception carries the run so far as its
-    `partial`; at a time limit that run is returned.
+    `partial`; at a time limit that run is returned. Either is the run at a multiple of `whole`, wherever checkpoints
+    are.
     """
     state, last = trip.begun.state, trip._replace(begun=trip.begun._replace(state=kept(trip.begun.state)))
     thoughts = Thoughts(pace, trip.thoughts)
+    done, reached, answers = trip.done, trip.reached, trip.answers
 
     def keep(done: int) -> None:
         nonlocal last
-        last = last._replace(begun=last.begun._replace(state=kept(state)), done=done, outside=outside())
-        thoughts.forget()
+        if done % whole == 0 or done == counts[-1]:
+            begun = last.begun._replace(state=kept(state))
+            last = last._replace(begun=begun, done=done, outside=outside(), reached=reached, answers=answers)
+            thoughts.forget()
 
     def ended(status: str) -> Run:
-        reached, answers = last.reached, last.answers
-        if last.done not in reached:  # stopped between two checkpoints
-            of_answer = thoughts.memory if last.done == counts[len(reached)] else NOTHING
-            reached, answers = (*reached, last.done), (*answers, _answer_so_far(last, extract, of_answer))
-        counted, said = freeze(np.array(reached, dtype=np.int64)), _reported(last.begun, report, status)
+        marks, given = last.reached, last.answers
+        if last.done not in marks:  # stopped between two checkpoints
+            of_answer = thoughts.memory if last.done == counts[len(marks)] else NOTHING
+            marks, given = (*marks, last.done), (*given, _answer_so_far(last, extract, of_answer))
+        counted, said = freeze(np.array(marks, dtype=np.int64)), _reported(last.begun, report, status)
         seconds, budget = last.seconds + pace.seconds, so_many(counts[-1], "iteration" if iterations else "sample")
         return Run(
-            policy=answers[-1].policy,
-            prices=freeze(scaling.prices_in_user_units(answers[-1].prices)),
+            policy=given[-1].policy,
+            prices=freeze(scaling.prices_in_user_units(given[-1].prices)),
             samples=freeze(np.zeros_like(counted)) if iterations else counted,
-            policies=tuple(answer.policy for answer in answers),
+            policies=tuple(answer.policy for answer in given),
             seconds=seconds,
             scaling=scaling,
             settings=said.settings,
             guarantee=said.guarantee if status == "done" else _not_yet(said.guarantee, budget),
-            averages_at=tuple(answer.averages.in_user_units(scaling, discount) for answer in answers),
-            episodes=None if answers[-1].episodes is None else freeze(answers[-1].episodes),
+            averages_at=tuple(answer.averages.in_user_units(scaling, discount) for answer in given),
+            episodes=None if given[-1].episodes is None else freeze(given[-1].episodes),
             iterations=counted if iterations else None,
             status=status,
             paused=None if status == "done" else last._replace(seconds=seconds, thoughts=thoughts.memory),
         )
 
     try:
-        for checkpoint in counts[len(last.reached) :]:
+        for checkpoint in counts[len(reached) :]:
             with thoughts.at_work():
-                if pace.pieces(advance, keep, last.done, checkpoint, going_on=True) < checkpoint:
+                done = pace.pieces(advance, keep, done, checkpoint, going_on=True, whole=whole)
+                if done < checkpoint:
                     return ended("time limit")
                 answer = extract(state)
-            thoughts.forget()
-            before = [answer._replace(episodes=None) for answer in last.answers]  # the last has them all
-            last = last._replace(reached=(*last.reached, last.done), answers=(*before, answer))
-            if pace.over and checkpoint < counts[-1]:
                 return ended("time limit")
+            before = [earlier._replace(episodes=None) for earlier in answers]  # the last has them all
+            reached, answers = (*reached, done), (*before, answer)
+            if last.done == done:
+                last = last._replace(reached=reached, answers=answers)
+                thoughts.forget()
+                if pace.over and checkpoint < counts[-1]:
+                    return ended("time limit")
         return ended("done")
     except OutOfTime:
         return ended("time limit")

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from inbounds.algorithms.cspda import EXPERIMENT_CONSTANT, PROOF_CONSTANT, formulas, proved_error
+from inbounds.algorithms.settings import stated
 from inbounds.errors import InvalidInput
 from inbounds.exact.feasibility import slater as exact_slater
 from inbounds.exact.methods import solve_uncertified
 from inbounds.problem.cmdp import CMDP
-from inbounds.tables import as_given, text_table
+from inbounds.tables import text_table
 
 
 class Sizes(NamedTuple):
@@ -84,7 +85,12 @@ class PaperPlan:
 def paper_plan(sizes: Sizes, epsilon: float, slater: float) -> PaperPlan:
     """The plan of ``ib.plan``, for a problem of these sizes."""
     quarter, half, free = epsilon / 4.0, epsilon / 2.0, sizes.n_constraints == 0
-    margins, small = ("", "") if free else (", and margins >= 0", f", and margins >= {-epsilon * slater:g}")
+    margins, small = (
+        ("", "")
+        if free
+        else (", and margins >= 0", f", and margins >= {stated(-epsilon * slater, at_least=True, digits=6)}")
+    )
+    target, fourfold = stated(epsilon, digits=6), stated(4.0 * epsilon, digits=6)
     return PaperPlan(
         sizes,
         epsilon,
@@ -94,17 +100,15 @@ def paper_plan(sizes: Sizes, epsilon: float, slater: float) -> PaperPlan:
             epsilon,
             slater,
             PROOF_CONSTANT,
-            f"Theorem 3 prints a reward within {as_given(epsilon)}; its proof gives {as_given(4.0 * epsilon)}{margins}",
+            f"Theorem 3 prints a reward within {target}; its proof gives {fourfold}{margins}",
         ),
-        proof=_settings(
-            sizes, quarter, slater, PROOF_CONSTANT, f"Theorem 3: reward within {as_given(epsilon)}{margins}"
-        ),
+        proof=_settings(sizes, quarter, slater, PROOF_CONSTANT, f"Theorem 3: reward within {target}{margins}"),
         corollary=_settings(
             sizes,
             half,
             slater,
             PROOF_CONSTANT,
-            f"Corollary 2: reward within {as_given(epsilon)}{small}",
+            f"Corollary 2: reward within {target}{small}",
             conservative=False,
         ),
         experiment=_settings(sizes, quarter, slater, EXPERIMENT_CONSTANT, "none: no theorem covers this constant"),

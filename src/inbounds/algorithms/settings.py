@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -166,6 +166,30 @@ def stated(bound: float, at_least: bool = False, digits: int = 3) -> str:
     ('0.124', '-0.124', '0.3')
     """
     return kept_in_digits(bound, at_least, 1e-12 * abs(bound), digits)  # what the formula itself is rounded by
+
+
+_COUNTABLE = 2**1000
+"""What formulas of doubles still take: no run is as long."""
+
+
+def least_number(holds: Callable[[int], bool]) -> float:
+    """The least whole number from 1 on for which it holds, as for all larger ones; infinite where there is none.
+
+    Exact, however large: by doubling, and then by bisection.
+
+    >>> least_number(lambda number: number**2 >= 30), least_number(lambda number: False)
+    (6, inf)
+    """
+    high = 1
+    while not holds(high):
+        high *= 2
+        if high > _COUNTABLE:
+            return math.inf
+    low = high // 2  # for which it does not, or 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 _TAKEN_FOR_KNOWN = {"slater": "Slater constant", "slack": "slack of the safe policy"}

@@ -162,7 +162,7 @@ def command(
     print_headline(cmdp, problem)
     what = "totals (discounted sums)" if cmdp.horizon is None else "sums over the horizon"
     print_wrapped(
-        f"{so_many(seeds, 'run')} of {samples:,} samples each, {preset} settings"
+        f"{done.runs} of {samples:,} samples each, {preset} settings"
         f"{'' if scale else ', units as given'}; {what}, means over runs, judged on the model"
     )
     with_constraints = f"{'With the constraints: ' if cmdp.constraints else ''}optimum {done.optimum:.6g}"
@@ -173,10 +173,14 @@ def command(
             continue
         click.echo(heading)
         ran = [row for row in group if "refusal" not in row]
-        _print_returned(ran, constrained and cmdp.n_constraints > 0)
+        _print_returned(ran, constrained and cmdp.n_constraints > 0, done.seeds)
         for row in group:
             if "refusal" in row:
                 print_wrapped(f"{row['algorithm']} did not run: {row['refusal']}")
+            elif row["missing"]:
+                print_wrapped(f"{row['algorithm']} did not run with every seed: {row['missing']}")
+    if any(_runs_of([row], done.seeds) for row in rows if "refusal" not in row):
+        print_wrapped(_FEWER)
     print_wrapped(
         "gap: optimum - reward, below zero only where bounds are broken; +-: its standard error; worst margin: of the "
         "constraint that fares worst, below zero is out of bounds; seconds: the fastest run, on one core."
@@ -276,13 +280,15 @@ def _on_suite(
         )
         sys.exit(EXIT_STOPPED if done.status != "done" else 0)
     print_wrapped(
-        f"{done.name}: {len(done.problems)} problems, {so_many(done.seeds, 'run')} on each, "
+        f"{done.name}: {len(done.problems)} problems, {done.runs} on each, "
         f"{preset} settings{'' if scale else ', units as given'}"
     )
     for budget in done.samples:
         click.echo(f"{budget:,} samples a run")
         print_table(*suite_table(done, budget))
     for score in done.scores:
+        if not (score.runs or score.refusals):
+            print_wrapped(f"{score.algorithm}: no run of {score.samples:,} samples was finished")
         for problem, refusal in score.refusals.items():
             print_wrapped(f"{score.algorithm} did not run on {problem} with {score.samples:,} samples: {refusal}")
     click.echo(
@@ -291,6 +297,8 @@ def _on_suite(
         "bootstrap interval; worst problem: the largest mean gap, %; most out: the\n"
         "problem with most runs out of bounds, and how many."
     )
+    if any(score.runs < done.asked for score in done.scores):
+        print_wrapped(_FEWER)
     if done.resumed:
         click.echo(f"Found in {journal.path}, not run again: {done.resumed}. --fresh runs everything.")
     click.echo(f"Every run is in {written[0].resolve()}")
@@ -299,13 +307,22 @@ def _on_suite(
         sys.exit(EXIT_STOPPED)
 
 
-def _print_returned(rows: list[dict[str, Any]], bounded: bool) -> None:
+_FEWER = "runs: how many there are, of those that were asked for; rows of fewer come after rows of all."
+
+
+def _runs_of(rows: list[dict[str, Any]], asked: int) -> tuple[str, ...]:
+    """The heading of a column for the number of runs, where some row has not all of them."""
+    return ("runs",) * any(row["runs"] < asked for row in rows)
+
+
+def _print_returned(rows: list[dict[str, Any]], bounded: bool, seeds: int) -> None:
     """What the policies at the end are worth."""
-    losses = any("mean_loss" in row for row in rows)
+    losses, runs = any("mean_loss" in row for row in rows), _runs_of(rows, seeds)
     header = ("loss",) * losses, ("samples",) * (not losses)
     print_table(
         (
             "algorithm",
+            *runs,
             *header[0],
             "gap",
             "+-",
@@ -317,6 +334,7 @@ def _print_returned(rows: list[dict[str, Any]], bounded: bool) -> None:
         [
             (
                 row["algorithm"],
+                *(f"{row['runs']} of {seeds}" for _ in runs),
                 *(_share(row.get("mean_loss")) for _ in header[0]),
                 f"{row['mean_gap']:+.4f}",
                 "-" if row["standard_error_gap"] is None else f"{row['standard_error_gap']:.4f}",
@@ -343,12 +361,13 @@ def _print_played(rows: list[dict[str, Any]], done: Any) -> None:
         "loss: gap and largest price * violation of the policy at the end, as a share of what the bounds cost."
     )
     click.echo(f"\nWhat an episode cost on the way, mean of {online[0]['episodes']:,.0f}")
-    columns = ("regret", "plain_regret", "violation", "plain_violation")
+    columns, runs = ("regret", "plain_regret", "violation", "plain_violation"), _runs_of(online, done.seeds)
     print_table(
-        ("algorithm", *(column.replace("_", " ") for column in columns), "out"),
+        ("algorithm", *runs, *(column.replace("_", " ") for column in columns), "out"),
         [
             (
                 row["algorithm"] + " ~" * row["oscillates"],
+                *(f"{row['runs']} of {done.seeds}" for _ in runs),
                 *(f"{row[f'mean_{column}_per_episode']:.4f}" for column in columns),
                 _share(row["mean_out_of_bounds_per_episode"]),
             )
@@ -372,8 +391,19 @@ def _print_played(rows: list[dict[str, Any]], done: Any) -> None:
         )
     if any("published" in row for row in rows):
         click.echo()
+        again = [row.get("published", {"runs": 0}) for row in rows]
+        runs = _runs_of(again, done.published_seeds)
         print_table(
-            ("algorithm", "its paper promises: samples, O~; violation", "loss"),
-            [(row["algorithm"], row["promise"], _share(row.get("published", {}).get("mean_loss"))) for row in rows],
+            ("algorithm", "its paper promises: samples, O~; violation", *runs, "loss"),
+            [
+                (
+                    row["algorithm"],
+                    row["promise"],
+                    *(f"{other['runs']} of {done.published_seeds}" for _ in runs),
+                    _share(other.get("mean_loss")),
+                )
+                for row, other in zip(rows, again, strict=True)
+            ],
         )
-        print_wrapped("loss: at the end of the same budget with the constants of the paper.")
+        repeated = so_many(done.published_seeds, "run")
+        print_wrapped(f"loss: at the end of the same budget with the constants of the paper, mean of {repeated}.")

@@ -41,7 +41,8 @@ def command(
     (0.02), which no theorem covers. Epsilon is in scaled units: the range of the reward is 1.
 
     With --algorithm: the own bound of an algorithm of Table 1, such as a regret, converted to samples as in the paper's
-    appendix, for problems with a horizon too. Orders of magnitude: constants and logarithms are left out.
+    appendix, for problems with a horizon too. Orders of magnitude: constants and logarithms are left out. PDSC's paper
+    counts no samples, only iterations whose values are given.
 
     \b
     Examples
@@ -84,10 +85,12 @@ def command(
                 epsilon=epsilon,
                 steps={step: str(order) for step, order in converted.steps},
                 samples=converted.samples,
+                iterations=converted.iterations,
                 failure=converted.failure,
                 mean=converted.mean,
                 printed=str(converted.row.printed),
                 conventions=converted.conventions,
+                remarks=converted.row.remarks,
             )
         else:
             within = f"within {as_given(epsilon)} of the optimum per step, in scaled units"

@@ -52,7 +52,8 @@ def command(
     """
     from inbounds.reports.figures import write_report
     from inbounds.reports.reproduction import FILES, drawn_reproduction, summary_rows, verdict_rows, verdicts
-    from inbounds.studies.reproduction import STANDARD_ERRORS, reproduce_queue
+    from inbounds.studies.reproduction import SURE, reproduce_queue
+    from inbounds.studies.statistics import errors_beside
 
     output = output_folder(output, Path("reproduction") / experiment, *FILES)
     with runs_bar(as_json, UNWRITTEN) as advance_to, within_memory(samples):
@@ -112,7 +113,8 @@ def command(
         ],
     )
     print_wrapped(
-        f"shown: by more than {STANDARD_ERRORS:g} standard errors of the mean over runs; refuted: so is the contrary; "
+        f"shown: by more than {errors_beside(done.seeds, SURE):.3g} standard errors of the mean over {done.seeds} runs "
+        f"(Student's t, once in 700 times by chance); refuted: so is the contrary; "
         "undecided: neither. In the mean: between which deltas the means, interpolated, are on the sides of zero that "
         "the paper says"
     )

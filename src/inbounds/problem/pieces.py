@@ -5,7 +5,8 @@ second. After each piece a copy is kept of everything that the run has changed: 
 When an exception ends it (Ctrl-C, or an error in a user's step function), wherever that falls, the run can go on from
 the last copy. What was drawn since is then drawn again, from the same state of the generator, so the run ends with the
 bits of one that was never broken off. (Only a step function with a memory of its own can tell; what it remembers is out
-of reach. A compiled kernel is interrupted between two pieces only.)
+of reach. So a learner of episodes is copied between two of them, and what goes on begins with a start. A compiled
+kernel is interrupted between two pieces only.)
 
 `Pace` makes the pieces. `Draws` is for runs of several series of draws with decisions in between: it remembers the
 result of each series, so that the same code, run again from the top, passes through what is finished, and goes on.
@@ -68,17 +69,19 @@ class Pace:
         ended: Callable[[], bool] = lambda: False,
         before: int | None = 0,
         going_on: bool = False,
+        whole: int = 1,
     ) -> int:
         """How far ``advance(done, until) -> done`` came, piece by piece: to `until`, or less if it ended or time did.
 
         ``keep(done)`` is called after each piece, and then progress is told, `before` added (None: it is not told).
         Unless there is nothing to do, there is at least one piece, however little time there is. The first is one step,
-        unless this is `going_on` with what was advanced before: then its length is known.
+        unless this is `going_on` with what was advanced before: then its length is known. A piece ends at a multiple of
+        `whole`, or at `until`.
         """
         size, begun = self._size if going_on else 1, done > 0
         while done < until and not (begun and ended()):
             began, so_far, begun = time.perf_counter(), done, True
-            done = advance(done, min(done + size, until))
+            done = advance(done, min(-(-(done + size) // whole) * whole, until))
             advanced = time.perf_counter()
             keep(done)
             copied = time.perf_counter()

@@ -12,7 +12,8 @@ from matplotlib.lines import Line2D
 from inbounds.pictures import BLUE, ORANGE, as_written, tidy_panel, titled
 from inbounds.reports.figures import csv_text, drawn, files_of, write_report
 from inbounds.studies.comparison import Comparison, Entry
-from inbounds.tables import so_many
+from inbounds.studies.statistics import errors_beside, standard_error
+from inbounds.tables import so_many_of
 
 _BRIGHT = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _COLOURS = (*_BRIGHT, "#000000", "#7F7F7F", "#8C510A", "#5D3A9B", "#B2182B", "#44AA99", "#882255")
@@ -30,10 +31,6 @@ FILLED = 0.95
 """A marker is filled where at least this share of the runs is in bounds."""
 
 
-INTERVAL = 1.96
-"""Standard errors on either side of a mean: an interval of 95 % for the mean over many runs."""
-
-
 FILES = files_of(("comparison", "regret"), ("comparison", "regret"))
 """Those of regret only where something is played."""
 
@@ -49,22 +46,24 @@ def write_comparison(comparison: Comparison, directory: Path) -> list[Path]:
 def summary_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """The table: one entry per algorithm at the end of its runs, totals; the smallest gap in bounds first.
 
-    In each group: algorithms whose runs are mostly in bounds, then the others, then those that did not run. With a
-    horizon by their loss.
+    In each group: algorithms whose runs are mostly in bounds, then the others, then those of fewer runs than were asked
+    for, in the same order, then those that did not run. With a horizon by their loss.
     """
     rows = []
     for entry in comparison.entries:
         if entry.refusal:
             rows.append({"algorithm": entry.name, "constrained": entry.constrained, "refusal": entry.refusal})
             continue
-        gaps, seeds = entry.gaps[:, -1], len(entry.rewards)
+        gaps = entry.gaps[:, -1]
         rows.append(
             {
                 "algorithm": entry.name,
                 "constrained": entry.constrained,
                 "settings": entry.settings,
+                "runs": entry.runs,
+                "missing": entry.missing,
                 "mean_gap": float(gaps.mean()),
-                "standard_error_gap": float(gaps.std(ddof=1) / np.sqrt(seeds)) if seeds > 1 else None,
+                "standard_error_gap": standard_error(gaps) if entry.runs > 1 else None,
                 "mean_worst_margin": float(entry.worst_margins[:, -1].mean()) if entry.margins.shape[2] else None,
                 "mean_violation": float(entry.violations[:, -1].mean()),
                 "share_out_of_bounds": float(entry.out_of_bounds[:, -1].mean()),
@@ -73,7 +72,7 @@ def summary_rows(comparison: Comparison) -> list[dict[str, Any]]:
                 **_episodic_facts(comparison, entry),
             }
         )
-    return sorted(rows, key=_rank)
+    return sorted(rows, key=lambda row: _rank(row, comparison.seeds))
 
 
 def _episodic_facts(comparison: Comparison, entry: Entry) -> dict[str, Any]:
@@ -88,6 +87,7 @@ def _episodic_facts(comparison: Comparison, entry: Entry) -> dict[str, Any]:
     for other in comparison.published:
         if other.name == entry.name and not other.refusal:
             facts["published"] = {
+                "runs": other.runs,
                 "mean_gap": float(other.gaps[:, -1].mean()),
                 "mean_violation": float(other.violations[:, -1].mean()),
                 "mean_loss": _mean_loss(comparison, other),
@@ -101,12 +101,13 @@ def _mean_loss(comparison: Comparison, entry: Entry) -> float | None:
     return None if np.isnan(loss) else loss
 
 
-def _rank(row: dict[str, Any]) -> tuple[bool, int, float]:
+def _rank(row: dict[str, Any], seeds: int) -> tuple[bool, bool, bool, bool, float]:
     if "refusal" in row:
-        return not row["constrained"], 2, 0.0
+        return not row["constrained"], True, True, True, 0.0
+    where = not row["constrained"], False, row["runs"] < seeds
     if row.get("mean_loss") is not None:  # with a horizon few stay in bounds: what breaking them costs is in the loss
-        return not row["constrained"], 0, row["mean_loss"]
-    return not row["constrained"], int(1.0 - row["share_out_of_bounds"] < FILLED), abs(row["mean_gap"])
+        return *where, False, row["mean_loss"]
+    return *where, 1.0 - row["share_out_of_bounds"] < FILLED, abs(row["mean_gap"])
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
@@ -137,9 +138,12 @@ def comparison_figure(comparison: Comparison) -> Figure:
             with_constraints = bool(group) and group[0].constrained
             panel.set_title("with the constraints" if with_constraints else "without the constraints", fontsize=10)
     panels[0][0].set_ylabel("optimum − total reward, mean over runs", fontsize=9)
-    figure.legend(handles=_legend(shown, styles), frameon=False, fontsize=8, loc="outside right center")
+    figure.legend(handles=_legend(comparison, shown, styles), frameon=False, fontsize=8, loc="outside right center")
     figure.suptitle(
-        titled(f"{_runs(comparison)}, {comparison.preset} settings, judged exactly", comparison.problem),
+        titled(
+            f"{comparison.runs} of {comparison.samples:,} samples, {comparison.preset} settings, judged exactly",
+            comparison.problem,
+        ),
         fontsize=11,
     )
     return figure
@@ -167,7 +171,7 @@ def _draw(panel: Any, entry: Entry, style: dict[str, Any]) -> None:
 def _draw_interval(panel: Any, places: Any, values: Any, colour: str) -> None:
     """Where the mean of values [seeds, C] is, shaded."""
     if len(values) > 1:
-        mean, error = values.mean(axis=0), INTERVAL * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+        mean, error = values.mean(axis=0), errors_beside(len(values)) * standard_error(values)
         panel.fill_between(places, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0, zorder=0)
 
 
@@ -192,7 +196,7 @@ def regret_figure(comparison: Comparison) -> Figure:
             panel = panels[row][column]
             for entry in group:
                 style, (places, costs) = styles[entry.name], _per_episode(entry, name)
-                label = as_written(entry.name) if row == 0 else None
+                label = as_written(entry.name) + _fewer(entry.runs, comparison.seeds) if row == 0 else None
                 panel.plot(places, costs.mean(axis=0), linewidth=1.1, label=label, **style | {"markersize": 3.5})
                 _draw_interval(panel, places, costs, style["color"])
                 if entry.name in published:
@@ -214,10 +218,11 @@ def regret_figure(comparison: Comparison) -> Figure:
         panels[row][0].set_yscale("symlog", linthresh=least or 1.0, linscale=0.6)
         panels[row][0].set_ylim(bottom=0.0)
         panels[row][0].set_ylabel(f"{name} per episode so far (strong)", fontsize=9)
-    dotted = "; dotted: with the constants of their papers" if published else ""
+    repeated = so_many_of([entry.runs for entry in published.values()], comparison.published_seeds, "run")
+    dotted = f"; dotted: {repeated} with the constants of their papers" if published else ""
     figure.suptitle(
         titled(
-            f"what {_runs(comparison)} cost while they learned, judged exactly{dotted}",
+            f"what {comparison.runs} of {comparison.samples:,} samples cost while they learned, judged exactly{dotted}",
             comparison.problem,
         ),
         fontsize=11,
@@ -225,8 +230,9 @@ def regret_figure(comparison: Comparison) -> Figure:
     return figure
 
 
-def _runs(comparison: Comparison) -> str:
-    return f"{so_many(comparison.seeds, 'run')} of {comparison.samples:,} samples"
+def _fewer(runs: int, asked: int) -> str:
+    """What a name is followed by in a picture, where not all of its runs are there."""
+    return f" ({so_many_of([runs], asked, 'run')})" if runs < asked else ""
 
 
 def _per_episode(entry: Entry, name: str) -> tuple[Any, Any]:
@@ -249,9 +255,13 @@ def regret_csv(comparison: Comparison) -> str:
     return csv_text(["algorithm", "constants", "seed", "samples", *measures], rows)
 
 
-def _legend(groups: list[list[Entry]], styles: dict[str, dict[str, Any]]) -> list[Line2D]:
+def _legend(comparison: Comparison, groups: list[list[Entry]], styles: dict[str, dict[str, Any]]) -> list[Line2D]:
     """The algorithms in the order of the groups; and what filled and hollow mean."""
-    shown = {entry.name: as_written(entry.name) + " ~" * entry.oscillates for group in groups for entry in group}
+    shown = {
+        entry.name: as_written(entry.name) + " ~" * entry.oscillates + _fewer(entry.runs, comparison.seeds)
+        for group in groups
+        for entry in group
+    }
     grey = {"linestyle": "none", **_style("dimgrey", "o")}
     return [
         *(Line2D([], [], linewidth=1.1, label=label, **styles[name]) for name, label in shown.items()),

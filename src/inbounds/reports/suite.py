@@ -17,13 +17,17 @@ def write_suite(done: SuiteComparison, directory: Path) -> list[Path]:
 
 
 def suite_rows(done: SuiteComparison) -> list[dict[str, Any]]:
-    """One entry per algorithm and budget, the smallest gap first; what cannot be said is None."""
+    """One entry per algorithm and budget, the smallest gap first; what cannot be said is None.
+
+    Those that have fewer runs than were asked for come after those that have all: problems they lack may be hard ones.
+    """
     rows = [
         {
             "algorithm": score.algorithm,
             "settings": score.settings,
             "samples": score.samples,
             "runs": score.runs,
+            "runs_by_problem": {name: len(gaps) for name, gaps in score.gaps.items()},
             "share_in_bounds": _ends(score.in_bounds),
             "interquartile_gap": _ends(score.gap),
             "worst_problem": dict(zip(("problem", "mean_gap"), score.worst, strict=True)),
@@ -36,7 +40,9 @@ def suite_rows(done: SuiteComparison) -> list[dict[str, Any]]:
         for score in done.scores
         if score.runs
     ]
-    return sorted(rows, key=lambda row: (row["samples"], row["interquartile_gap"]["estimate"]))
+    return sorted(
+        rows, key=lambda row: (row["samples"], row["runs"] < done.asked, row["interquartile_gap"]["estimate"])
+    )
 
 
 def _ends(interval: Interval) -> dict[str, float | None]:
@@ -44,24 +50,29 @@ def _ends(interval: Interval) -> dict[str, float | None]:
 
 
 def suite_table(done: SuiteComparison, samples: int) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Header and rows for one budget: within 80 columns for every algorithm that ships."""
-    header = ("algorithm", "in bounds", "95 %", "gap %", "95 %", "worst problem", "most out")
+    """Header and rows for one budget: within 80 columns for every algorithm that ships.
+
+    How many runs there are is said where some are missing.
+    """
+    own = [row for row in suite_rows(done) if row["samples"] == samples]
+    short = any(row["runs"] < done.asked for row in own)
+    header = ("algorithm", *("runs",) * short, "in bounds", "95 %", "gap %", "95 %", "worst problem", "most out")
     rows: list[tuple[str, ...]] = []
-    for row in suite_rows(done):
-        if row["samples"] == samples:
-            inside, gap = row["share_in_bounds"], row["interquartile_gap"]
-            worst, most = row["worst_problem"], row["most_out_of_bounds"]
-            rows.append(
-                (
-                    row["algorithm"],
-                    f"{100.0 * inside['estimate']:.0f} %",
-                    f"{100.0 * inside['lower']:.0f}-{100.0 * inside['upper']:.0f}",
-                    _percent(gap["estimate"]),
-                    "-" if gap["lower"] is None else f"{_percent(gap['lower'])}-{_percent(gap['upper'])}",
-                    f"{worst['problem']} {_percent(worst['mean_gap'])}",
-                    f"{most['problem']} {most['runs']}".strip(),
-                )
+    for row in own:
+        inside, gap = row["share_in_bounds"], row["interquartile_gap"]
+        worst, most = row["worst_problem"], row["most_out_of_bounds"]
+        rows.append(
+            (
+                row["algorithm"],
+                *(f"{row['runs']} of {done.asked}",) * short,
+                f"{100.0 * inside['estimate']:.0f} %",
+                f"{100.0 * inside['lower']:.0f}-{100.0 * inside['upper']:.0f}",
+                _percent(gap["estimate"]),
+                "-" if gap["lower"] is None else f"{_percent(gap['lower'])}-{_percent(gap['upper'])}",
+                f"{worst['problem']} {_percent(worst['mean_gap'])}",
+                f"{most['problem']} {most['runs']}".strip(),
             )
+        )
     return header, rows
 
 

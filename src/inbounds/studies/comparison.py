@@ -13,7 +13,7 @@ from inbounds.arrays import Floats
 from inbounds.errors import InvalidInput
 from inbounds.inputs import named, shown
 from inbounds.studies.runs import Curves
-from inbounds.tables import html_card, html_table
+from inbounds.tables import html_card, html_table, so_many_of
 
 _COSTS_NOTHING = 1e-9
 """Of the optimum: what bounds may cost up to rounding."""
@@ -29,6 +29,7 @@ class Entry(Curves):
     optimum: float  # of the problem that it ran on
     seconds: Floats  # [seeds], of wall clock, of the learner alone
     refusal: str = ""  # why it did not run
+    missing: str = ""  # why some of its runs did not, though others did
     promise: str = ""  # of its paper: the order of its samples, and of its violation
     oscillates: bool = False  # of what it plays only the mixture means anything
     guarantee: str = ""  # what the paper proves of these runs
@@ -67,7 +68,13 @@ class Comparison:
     largest_price: float = 0.0  # of the optimum
     horizon: int | None = None
     published: tuple[Entry, ...] = ()  # episodic learners once more, with their papers' constants
+    published_seeds: int = 0  # runs of these, each
     safe_gap: float | None = None  # of the policy that those start from that have to be given a safe one
+
+    @property
+    def runs(self) -> str:
+        """How many each algorithm that ran has, in words: "20 runs", or "1 to 2 of 20 runs"."""
+        return so_many_of([entry.runs for entry in self.entries if not entry.refusal], self.seeds, "run")
 
     def entry(self, name: str) -> Entry:
         """The entry of an algorithm, by its name; of several that are called so, the first."""
@@ -88,14 +95,16 @@ class Comparison:
         rows = []
         for entry in self.entries:
             if entry.refusal or not entry.rewards.size:
-                rows.append((entry.name, "-", "-", "-"))
+                rows.append((entry.name, "-", "-", "-", "0"))
                 continue
             out = f"{np.mean(entry.out_of_bounds[:, -1]):.0%}" if entry.constrained else "-"
             error = np.std(entry.gaps[:, -1], ddof=1) / np.sqrt(len(entry.gaps)) if len(entry.gaps) > 1 else np.nan
-            rows.append((entry.name, f"{np.mean(entry.gaps[:, -1]):+.4f}", f"{error:.4f}", out))
+            rows.append((entry.name, f"{np.mean(entry.gaps[:, -1]):+.4f}", f"{error:.4f}", out, f"{entry.runs:,}"))
         optimum = f"<p>optimum {self.optimum:.6g}; values are totals</p>"
-        return html_card(repr(self), html_table(("algorithm", "gap", "standard error", "out of bounds"), rows), optimum)
+        header = ("algorithm", "gap", "standard error", "out of bounds", "runs")
+        return html_card(repr(self), html_table(header, rows), optimum)
 
     def __repr__(self) -> str:
         names = ", ".join(entry.name for entry in self.entries)
-        return f"Comparison({self.problem}: {names}; seeds {self.seeds}, samples {self.samples:,})"
+        finished = f", {self.runs}" * (self.status != "done")
+        return f"Comparison({self.problem}: {names}; seeds {self.seeds}{finished}, samples {self.samples:,})"

@@ -29,6 +29,7 @@ from inbounds.exact.methods import solve_uncertified
 from inbounds.inputs import whole_number
 from inbounds.problem.pieces import seconds_or_none
 from inbounds.studies.runs import Curves, JudgedRun, Stage, Task, curves, run_stages
+from inbounds.studies.statistics import errors_beside, standard_error
 from inbounds.zoo.single_server_queue import queue
 
 PAPER_SLATER = 0.2
@@ -45,8 +46,9 @@ OTHER_DELTAS = (0.03, 0.04, 0.05, 0.2)
 TOGETHER = 20
 """Runs that go to a worker at a time: a quarter of a second of them. One by one they would take a fifth longer."""
 
-STANDARD_ERRORS = 3.0
-"""How far a mean has to be from zero to count as above or below it: by chance that happens once in 700 times."""
+SURE = 0.9973
+"""How sure it has to be that a mean is not zero to count as above or below it: as of three standard errors over very
+many runs, by Student's t (`errors_beside`). By chance a mean is as far on the other side once in 700 times."""
 
 
 class Reading(NamedTuple):
@@ -85,7 +87,7 @@ class Arm(Curves):
     @property
     def standard_errors(self) -> Floats:
         """Of `mean_margins`, [K]."""
-        return self.margins[:, -1].std(axis=0, ddof=1) / np.sqrt(len(self.margins))
+        return np.asarray(standard_error(self.margins[:, -1]))
 
     @property
     def share_out_of_bounds(self) -> float:
@@ -95,7 +97,7 @@ class Arm(Curves):
     @property
     def in_bounds_on_average(self) -> bool | None:
         """Whether the runs show that every mean margin is above zero, or that one is below; None if neither."""
-        mean, room = self.mean_margins, STANDARD_ERRORS * self.standard_errors
+        mean, room = self.mean_margins, errors_beside(self.runs, SURE) * self.standard_errors
         if np.all(mean > room):
             return True
         return False if np.any(mean < -room) else None

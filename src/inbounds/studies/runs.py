@@ -86,6 +86,11 @@ class Curves:
     """Of online learners, [seeds, C] each: "episodes" so far, and the sums of `inbounds.studies.regret` over them."""
 
     @property
+    def runs(self) -> int:
+        """How many are here."""
+        return len(self.seeds)
+
+    @property
     def out_of_bounds(self) -> npt.NDArray[np.bool_]:
         """Which runs are out of bounds at each checkpoint, [seeds, C]."""
         return np.any(self.margins < -ROUNDING * self.margin_scales, axis=2)

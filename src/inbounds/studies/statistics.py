@@ -45,6 +45,27 @@ def share(successes: int, trials: int) -> Interval:
     return Interval(successes / trials, float(ends.low), float(ends.high))
 
 
+def standard_error(values: Any) -> Any:
+    """Of the mean over the first axis, of two runs at least.
+
+    >>> standard_error(np.array([1.0, 3.0]))
+    1.0
+    """
+    error = np.std(values, axis=0, ddof=1) / math.sqrt(len(values))
+    return error if np.ndim(error) else float(error)
+
+
+def errors_beside(runs: int, confidence: float = CONFIDENCE) -> float:
+    """How many standard errors on either side of a mean over so many runs make its interval: by Student's t.
+
+    It is exact where runs are normal; a constant number of them would cover less, of two runs 70 % for 95 %.
+
+    >>> [round(errors_beside(runs), 2) for runs in (2, 5, 20, 200)]
+    [12.71, 2.78, 2.09, 1.97]
+    """
+    return float(scipy.stats.t.ppf(0.5 + 0.5 * confidence, runs - 1))
+
+
 def interquartile_mean(scores: Any, axis: int | None = None) -> Any:
     """The mean of the middle half: a quarter of the scores, rounded down, is left out at either end.
 

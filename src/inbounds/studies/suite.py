@@ -24,6 +24,7 @@ from inbounds.inputs import named, plain_number, shown
 from inbounds.problem.cmdp import CMDP
 from inbounds.studies.runs import Curves, JudgedRun, curves
 from inbounds.studies.statistics import Interval, interquartile, share
+from inbounds.tables import so_many_of
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -82,6 +83,16 @@ class SuiteComparison:
     resumed: int  # runs that were found in the journal
     status: str = "done"  # or "time limit", or "interrupted" (see `run_stages`): then runs are missing
 
+    @property
+    def runs(self) -> str:
+        """How many each algorithm has on each problem, in words: "5 runs", or "0 to 1 of 5 runs"."""
+        return so_many_of([len(gaps) for score in self.scores for gaps in score.gaps.values()], self.seeds, "run")
+
+    @property
+    def asked(self) -> int:
+        """How many each score would have if none were missing."""
+        return self.seeds * len(self.problems)
+
     def score(self, algorithm: str, samples: int) -> Score:
         """What an algorithm came to with a budget."""
         known = {score.algorithm: score for score in self.scores}
@@ -96,7 +107,9 @@ class SuiteComparison:
     def __repr__(self) -> str:
         names = ", ".join(dict.fromkeys(score.algorithm for score in self.scores))
         budgets = " and ".join(f"{count:,}" for count in self.samples)
-        return f"SuiteComparison({self.name}: {names}; {len(self.problems)} problems, seeds {self.seeds}, {budgets})"
+        finished = f", {self.runs}" * (self.status != "done")
+        number = f"{len(self.problems)} problems, seeds {self.seeds}{finished}"
+        return f"SuiteComparison({self.name}: {names}; {number}, {budgets})"
 
 
 class Yardstick(NamedTuple):

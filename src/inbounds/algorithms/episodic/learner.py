@@ -138,11 +138,17 @@ def extract(state: State, constants: Constants, simulator: Simulator) -> Answer:
     return answer(state.play, state.prices.copy(), constants.frame, simulator, last=constants.stepping.tau > 0.0)
 
 
+def period(constants: Any) -> int:
+    """Of the constants of any learner here."""
+    return int(constants.frame.H)
+
+
 online = partial(
     Algorithm,
     prepare=prepare,
     advance=advance,
     extract=extract,
+    period=period,
     setting="episodes, online",
     output="mixture of the policies played",
     violation="O(ε)",
@@ -257,8 +263,9 @@ def step_prices(state: State, constants: Constants, tau: float, k: float) -> Non
         if rule.adaptive:
             rate = adaptive_step(state.squares, i, margin, rate * (max(prices[i], 1.0) if rule.relative else 1.0))
         kept, tightened = 1.0 - rate * tau, min(PESSIMISM * error, constants.spare[i])
-        if rule.queued:  # the step falls, and the queue stays
-            rate, fallen = (rate, margin**2 / state.squares[i]) if rule.adaptive else (rate / math.sqrt(k), 1.0 / k)
+        if rule.queued:  # the queue stays, and its step falls: by AdaGrad, or to that of the episode planned next
+            following = rate / math.sqrt(k + 1.0), 1.0 / (k + 1.0)
+            rate, fallen = (rate, margin**2 / state.squares[i]) if rule.adaptive else following
             log = math.log(k * rule.log_scale) if rule.log_scale > 0.0 else 0.0
             grown = (log + 1.0) / math.sqrt(log) if log > 0.0 else 1.0
             kept, tightened = math.sqrt(1.0 - fallen), constants.spare[i] * grown / math.sqrt(k)

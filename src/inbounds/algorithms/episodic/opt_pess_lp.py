@@ -27,6 +27,7 @@ import math
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
 from inbounds.algorithms.episodic.rules import CAUTIOUS, Published, Radii, SafeSettings
+from inbounds.algorithms.settings import least_number
 
 
 class OptPessLP(SafeSettings):
@@ -43,10 +44,16 @@ class OptPessLP(SafeSettings):
     )
 
     def _published(self, frame: Frame) -> Published:
-        wide, log = 1.0 + frame.S * frame.W, math.log(16.0 * frame.S * frame.pairs * frame.H * frame.K / self.delta)
-        radii, departs = self.radii(Radii(of_visits=math.sqrt(log))), ("another share", self.share is not None)
+        def log(samples: int) -> float:
+            """Z, of a run of so many samples."""
+            episodes = max(samples // frame.H, 1)
+            return math.log(16.0 * frame.S * frame.pairs * frame.H * episodes / self.delta)
+
+        wide, departs = 1.0 + frame.S * frame.W, ("another share", self.share is not None)
+        radii = self.radii(Radii(of_visits=math.sqrt(log(frame.samples))))
         guard = self.guarded(frame, wide, float(self.as_published), 4.0 * frame.W, half=True)
-        needed = log * (2.0 * frame.W * wide / frame.least_slack(self.slack)) ** 2
+        each = (2.0 * frame.W * wide / frame.least_slack(self.slack)) ** 2
+        needed = least_number(lambda samples: samples >= log(samples) * each)
         theorem, target = "the paper's: no violation in any episode", "leaving pi0, in visits of every pair,"
         paper = Published(theorem, needed, radii, target, "samples", frame.samples, departs, single=True, **guard)
         return paper._replace(random_signals=True)

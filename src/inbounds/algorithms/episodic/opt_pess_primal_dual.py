@@ -24,6 +24,7 @@ import math
 from inbounds.algorithms.episodic.frame import Frame
 from inbounds.algorithms.episodic.learner import online
 from inbounds.algorithms.episodic.rules import PRACTICAL, Published, Radii, SweepSettings
+from inbounds.algorithms.settings import least_number
 
 
 class OptPessPrimalDual(SweepSettings):
@@ -43,9 +44,13 @@ class OptPessPrimalDual(SweepSettings):
     def _published(self, frame: Frame) -> Published:
         S, W, slack = frame.S, frame.W, frame.least_slack(self.slater)
         outcomes = 16.0 * S * frame.pairs * frame.H / self.delta  # 1 / delta'
-        largest, needed = 5.0 * W**2 * S * math.sqrt(frame.pairs), 1.0
-        while largest * (math.log(needed * outcomes) + 1.0) / math.sqrt(needed * math.log(needed * outcomes)) > slack:
-            needed *= 2.0
+        largest = 5.0 * W**2 * S * math.sqrt(frame.pairs)
+
+        def tightening(k: int) -> float:
+            log = math.log(k * outcomes)
+            return largest * (log + 1.0) / math.sqrt(k * log)
+
+        needed = least_number(lambda k: tightening(k) <= slack)
         most = math.inf if self.slater is None else 0.5 * frame.slack(self.slater)
         spare, scale = (largest, outcomes) if self.price_step is None else (most, 0.0)
         steps = self.steps(frame, 1.0 / (slack * W), greedy=True, queued=scale > 0.0, log_scale=scale)
