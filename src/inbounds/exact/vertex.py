@@ -71,6 +71,10 @@ _FAILURES = 2
 _WIDEN = 3.0
 """By this factor the prices may move further, while the best are at the edge of what they may be."""
 
+_RARE_ROUNDS, _WORTH = 5, 1e-10
+"""In which a base becomes the best where it hardly ever is, while an entry there is worth so much more: as a rule one,
+after which prices are the same. What is worth less is rounding."""
+
 _MOST_COINS = 300
 """Of a mixture whose vertex is looked for among what it takes: each costs a vector."""
 
@@ -293,8 +297,44 @@ class Corners(Bases):
                 break
             base = again
         if best is not None and best.gap <= best.allowed:
-            return best
+            return self.best_where_rare(best, tolerance, limits)
         return self._at(found, tolerance, limits) if thorough else None
+
+    def best_where_rare(self, corner: Corner, tolerance: float, limits: Limits) -> Corner:
+        """The same columns, on a base that is best at the prices wherever it comes, however rarely.
+
+        The gap of a vertex does not feel what is done at places of a time below its digits, nor does the solver that
+        led there. Those who begin at such a place, or read the policy, do.
+        """
+        for _ in range(_RARE_ROUNDS):
+            base, vertex = corner.base, corner.vertex
+            if vertex.pinned or limits.over or not np.any(self.worth(base, vertex.prices) > _WORTH):
+                break
+            chosen = self._better(base, vertex, limits)
+            again = None if np.array_equal(chosen, base.chosen) else self.evaluate(chosen, base)
+            if again is None:
+                break
+            placed = self.settle(again, vertex.columns, vertex.prices, np.zeros(self.size), self.size, limits)
+            if placed is None:
+                break
+            better = self.judged(*placed, tolerance, limits)
+            if better.gap > max(corner.gap, GOAL * better.allowed):
+                break
+            corner = better
+        return corner
+
+    def _better(self, base: Base, vertex: Vertex, limits: Limits) -> Ints:
+        """The entries [M] of a base; where one loses at the prices of the vertex, and has no share of a coin, the best.
+
+        Averages: only where the vertex comes; elsewhere it goes to where it stays.
+        """
+        criterion = self.criterion
+        better = self.best_instead(base.chosen, vertex.prices, self.best_at(vertex.prices, base, 0.0, limits))
+        free = criterion.reached
+        if criterion.mass_row:
+            free = criterion.follow(vertex.probabilities(criterion.n_entries), base.time).time > 0.0
+        free = free & ~np.isin(np.arange(criterion.n_places), vertex.places)
+        return np.where(free, better, base.chosen)
 
     def _at(self, found: Optimum, tolerance: float, limits: Limits) -> Corner | None:
         """A vertex among what a mixture takes, as good as it is: where ties lead the search round in circles.
