@@ -43,6 +43,9 @@ _NEARLY = 1e-3
 FAR = 1e-3
 """A gap, relative to the optimum, that neither a link nor a proof should leave: then HiGHS was wrong."""
 
+_NO_PRICE = 1e-13
+"""Of scaled margins: a price below changes an upper bound by less than a proof loses to rounding."""
+
 _MANY_COINS = 8
 """For each constraint. On random, ring and grid problems a bundle ended with 1 to 7; on a fleet of like vehicles, where
 many policies are equally good, with 12 to thousands, and there the way to a vertex is longer than that to a mixture."""
@@ -138,7 +141,13 @@ def _without_coins(asked: CMDP, found: Optimum, tolerance: float) -> Optimum:
 
 
 def brought_back(problem: CMDP, asked: CMDP, found: Optimum) -> Optimum:
-    """What was found for `asked`, the well scaled form of a problem, as an answer to the problem itself."""
+    """What was found for `asked`, the well scaled form of a problem, as an answer to the problem itself.
+
+    Prices that are zero but for rounding are zero: what they prove is the same up to that.
+    """
+    units = Units.of(criterion_of(asked), asked.reward.ravel(), asked.margin_scales)
+    told = found.prices * units.scales > _NO_PRICE * units.spread
+    found = found._replace(prices=np.where(told, found.prices, 0.0))
     if found.corner is None and found.pure is None:
         found = without_rare_losses(asked, found)
     values = raised(problem, asked, found.prices, found.value_function)
