@@ -68,18 +68,25 @@ def without_rare_losses(problem: CMDP, given: Optimum) -> Optimum:
     Its value function says what is best there. (Averages, whose classes may hang together by no more, are left.)
     """
     criterion = criterion_of(problem)
+    if criterion.mass_row:
+        return given
     time = np.bincount(criterion.places, given.occupancy, criterion.n_places)
-    rare = hardly_ever(criterion, time) & criterion.reached
-    if criterion.mass_row or not np.any(rare):
+    taken = given.occupancy / np.where(time > 0.0, time, 1.0)[criterion.places]
+    # Of what is next to nothing a solver need not have any digit: what counts is how often its policy is there.
+    priced = problem.reward.ravel() + np.einsum("k,kn->n", given.prices, flat_margins(problem))
+    taken = criterion.fill_in(taken, time > 0.0, criterion.greedy(priced, given.value_function))
+    spent = criterion.follow(taken, time * (len(criterion.layers) / time.sum())).time
+    rare = hardly_ever(criterion, spent) & criterion.reached
+    if not np.any(rare):
         return given
     priced, found = with_best_values(problem, given)
     values = found.value_function
     backup = criterion.backup(priced, values)
-    lost = np.bincount(
-        criterion.places, (backup[criterion.largest(backup)][criterion.places] - backup) * found.occupancy
-    )
-    losing = rare & (lost > _told(criterion, priced, values) * time)
-    return found._replace(occupancy=np.where(losing[criterion.places], 0.0, found.occupancy))
+    lost = backup[criterion.largest(backup)][criterion.places] - backup
+    losing = rare & (np.bincount(criterion.places, lost * taken) > _told(criterion, priced, values))
+    found = found._replace(occupancy=np.where(losing[criterion.places], 0.0, given.occupancy))
+    # What is best there may lead to others less often than what was done: they may be rare now.
+    return without_rare_losses(problem, found) if np.any(losing & (time > 0.0)) else found
 
 
 def _told(criterion: Criterion, priced: Floats, values: Floats) -> float:
