@@ -31,8 +31,8 @@ class Solution(Evaluation):
     Attributes
     ----------
     policy : Policy
-        One policy, which says what to do in every state. Where it never comes, it is greedy at the optimal prices (for
-        averages: it goes to where it stays).
+        One policy, which says what to do in every state. Where it never comes, or too rarely for any value to feel what
+        it does there, it is greedy at the optimal prices (for averages: it goes to where it stays).
     prices : array [K]
         Reward gained per unit of bound relaxed (Lagrange multipliers, dual variables, shadow prices); 0 for constraints
         that do not bind. Where a deterministic policy was asked for, those of the optimum that may randomise: what the
