@@ -74,7 +74,8 @@ class Diagnosis:
         The tightest value of this bound alone, the others unchanged, at which some policy is in bounds; NaN where
         moving this bound alone cannot help, because the others already exclude each other. Of long-run averages whose
         policies have to link classes of states: that of a policy that does, so close to the tightest that `ib.solve`
-        may need a bound that is looser by some times what the link costs. Printed, it is rounded to what can be kept.
+        may need a bound that is looser by some times what the link costs. Printed, it is rounded to what can be kept;
+        where rounding leaves nothing to spare, the answer there may be "not proved".
     conflict : tuple of str
         The constraints that no policy meets even alone, if there are any; otherwise those that cannot hold together, by
         the proof.

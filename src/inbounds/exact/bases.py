@@ -15,6 +15,7 @@ from inbounds.criteria.contract import ACCURACY, Followed, Found
 from inbounds.errors import InvalidInput
 from inbounds.exact.limits import Limits
 from inbounds.exact.optimum import Units, flat_margins
+from inbounds.exact.rare import best_instead
 from inbounds.problem.cmdp import CMDP
 
 NOTHING = 1e-14
@@ -156,10 +157,17 @@ class Bases:
 
     def best_at(self, prices: Floats, base: Base, allowed: float, limits: Limits) -> Found:
         """The policy that is best at `prices` [K], begun from a base."""
-        priced = self.signals[0] + np.einsum("k,kn->n", prices, self.signals[1:])
+        priced = self._priced(prices)
         begin = self.criterion.expect(priced, base.chosen, self.value_function(base, prices))
         self.solves += 1
         return self.criterion.solve(priced, max(0.1 * allowed, NOTHING), begin, deadline=limits.deadline)
+
+    def _priced(self, prices: Floats) -> Floats:
+        return np.asarray(self.signals[0] + np.einsum("k,kn->n", prices, self.signals[1:]))
+
+    def best_instead(self, chosen: Ints, prices: Floats, found: Found) -> Ints:
+        """The entries `chosen` [M], and in the place of those that lose at `prices` [K], the best, as `found`."""
+        return best_instead(self.criterion, self._priced(prices), found.value_function, chosen)
 
     def marks(self, base: Base, places: Ints) -> Floats:
         """The vectors of a base for what it has at some places: of the signals that are 1 at its entry there, [J, M].

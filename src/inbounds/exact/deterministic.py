@@ -103,6 +103,8 @@ def best_deterministic(problem: CMDP, found: Optimum, tolerance: float, limits: 
             missing = incumbent.missing
         if proof.complete:
             none = NONE_OF_ONE_CLASS if corners.criterion.mass_row else NONE
+    if incumbent.best is not None:
+        incumbent.better_where_rare(search.prices)
     best = incumbent.best or incumbent.nearly
     if best is None:
         early = status if status == ITERATIONS and none == NONE_FOUND else none

@@ -87,4 +87,4 @@ def corner_from(corners: Corners, start: Start, tolerance: float, limits: Limits
         if corner.gap <= _GOOD * corner.allowed or corner.better is None:
             break
         base = corners.evaluate_found(corner.better, base)
-    return best if best is not None and best.gap <= best.allowed else None
+    return corners.best_where_rare(best, tolerance, limits) if best is not None and best.gap <= best.allowed else None

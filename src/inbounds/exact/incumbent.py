@@ -16,6 +16,7 @@ import numpy as np
 from inbounds.arrays import Floats, Ints
 from inbounds.exact.bases import Base
 from inbounds.exact.limits import Limits
+from inbounds.exact.rare import RARE, hardly_ever
 from inbounds.exact.vertex import Corners
 from inbounds.numerics.bellman import UNIT
 from inbounds.problem.cmdp import CMDP
@@ -100,6 +101,27 @@ class Incumbent:
         if key not in self._judged:
             self._judged[key] = NOTHING_KNOWN if pure is None else self._looked_at(pure)
         return self._judged[key]
+
+    def better_where_rare(self, prices: Floats) -> None:
+        """The best, but best at `prices` [K] where it hardly ever comes, if it is in bounds for sure so as well."""
+        assert self.best is not None
+        best, corners = self.best, self.corners
+        rare = hardly_ever(corners.criterion, best.time) & corners.criterion.reached
+        if corners.criterion.mass_row:  # elsewhere it goes to where it stays
+            rare &= best.time > 0.0
+        if self._limits.over or not np.any(rare):
+            return
+        base = corners.evaluate(best.chosen, None)
+        if base is None:
+            return
+        found = corners.best_at(prices, base, 0.0, self._limits)
+        chosen = np.where(rare, corners.best_instead(best.chosen, prices, found), best.chosen)
+        again = None if np.array_equal(chosen, best.chosen) else corners.evaluate(chosen, base)
+        if again is not None:
+            pure = pure_of(again)
+            judged = self._judge(pure)
+            if judged.in_bounds and judged.least >= best.reward - RARE:
+                self.best = pure._replace(levels=np.append(judged.least, pure.levels[1:]))
 
     def _by_time(self, chosen: Ints) -> Pure | None:
         """A policy whose vectors cannot be told, as it hardly ever leaves some part; None without one average."""

@@ -20,6 +20,7 @@ from inbounds.exact.limits import NO_LIMITS, TIME, Limits
 from inbounds.exact.lp import occupancy_lp, vertex_near
 from inbounds.exact.optimum import OPTIMAL, STALLED, Optimum, Units, flat_margins
 from inbounds.exact.path import Path
+from inbounds.exact.rare import best_instead, with_best_values, without_rare_losses
 from inbounds.exact.reachable import raised, require_sizes, well_scaled, where_reached
 from inbounds.exact.solution import Solution, assemble, taken_by
 from inbounds.exact.start import Start
@@ -41,6 +42,9 @@ _NEARLY = 1e-3
 
 FAR = 1e-3
 """A gap, relative to the optimum, that neither a link nor a proof should leave: then HiGHS was wrong."""
+
+_NO_PRICE = 1e-13
+"""Of scaled margins: a price below changes an upper bound by less than a proof loses to rounding."""
 
 _MANY_COINS = 8
 """For each constraint. On random, ring and grid problems a bundle ended with 1 to 7; on a fleet of like vehicles, where
@@ -126,14 +130,26 @@ def with_few_coins(asked: CMDP, found: Optimum, tolerance: float, limits: Limits
 def _without_coins(asked: CMDP, found: Optimum, tolerance: float) -> Optimum:
     """No constraint, no coin: what a linear program leaves beside the best entries is rounding, or as good as they."""
     criterion, (chosen, time) = criterion_of(asked), Corners(asked).mostly(found)
-    pure = found._replace(pure=chosen)
+    priced, found = with_best_values(asked, found)
+    best = best_instead(criterion, priced, found.value_function, chosen)
+    if criterion.mass_row:  # elsewhere it goes to where it stays
+        best = np.where(time > 0.0, best, chosen)
+    pure = found._replace(pure=best)
     if _gap(asked, pure) > max(_gap(asked, found), gap_allowed(asked, found.upper_bound, tolerance)):
         return found
     return pure._replace(occupancy=criterion.time_at_entries(criterion.follow(taken_by(asked, pure), time)))
 
 
 def brought_back(problem: CMDP, asked: CMDP, found: Optimum) -> Optimum:
-    """What was found for `asked`, the well scaled form of a problem, as an answer to the problem itself."""
+    """What was found for `asked`, the well scaled form of a problem, as an answer to the problem itself.
+
+    Prices that are zero but for rounding are zero: what they prove is the same up to that.
+    """
+    units = Units.of(criterion_of(asked), asked.reward.ravel(), asked.margin_scales)
+    told = found.prices * units.scales > _NO_PRICE * units.spread
+    found = found._replace(prices=np.where(told, found.prices, 0.0))
+    if found.corner is None and found.pure is None:
+        found = without_rare_losses(asked, found)
     values = raised(problem, asked, found.prices, found.value_function)
     found = found._replace(occupancy=where_reached(problem, found.occupancy), value_function=values)
     return _greedy_elsewhere(problem, found)

@@ -417,7 +417,11 @@ class _Walk:
             few = with_few_coins(there, mixture, self.tolerance, self.limits, thorough=False)
             self._require_time()
         if self.judge is None:
-            return assemble(there, few, method=by) if from_path else self._brought_in(there, few, by)
+            return (
+                assemble(there, brought_back(there, there, few), method=by)
+                if from_path
+                else self._brought_in(there, few, by)
+            )
         if from_path and few.corner is None and not few.linked:
             return None
         given = self._at(self.given, bound)

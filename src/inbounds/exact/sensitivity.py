@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -190,11 +191,11 @@ def _rates(vertex: Vertex, k: int) -> tuple[Floats, Floats]:
 
 def _price_beyond(corners: Corners, base: Base, vertex: Vertex, k: int, side: float, end: float) -> float:
     """The price k where its bound, tighter than it is by `end`, moves on to that side; nan where none is proved."""
-    for step in _STEPS:
+    for rare, step in product((False, True), _STEPS):  # the next vertex may come to where this one hardly ever does
         beyond = copy.copy(corners)  # which keeps the vectors of its last base
         aim = np.zeros(corners.size)
         aim[k] = end + side * step
-        met = beyond.pivoted(base, vertex.columns, vertex.prices, aim, _PIVOTS, NO_LIMITS)
+        met = beyond.pivoted(base, vertex.columns, vertex.prices, aim, _PIVOTS, NO_LIMITS, rare)
         if met.vertex is not None:
             price = _proved_price(beyond, met.base, met.vertex, aim, k, side, step)
         else:

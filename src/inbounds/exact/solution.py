@@ -12,19 +12,13 @@ from inbounds.arrays import Floats, freeze
 from inbounds.criteria import criterion_of
 from inbounds.criteria.evaluation import Evaluation, values_of
 from inbounds.exact.optimum import OPTIMAL, Optimum, flat_margins
+from inbounds.exact.rare import with_best_values
 from inbounds.exact.reachable import well_scaled, where_reached
 from inbounds.exact.sensitivity import Piece, Sensitivities
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.constraint import Constraint
 from inbounds.problem.policy import Policy
 from inbounds.tables import outwards, printable
-
-_SOLVED_AGAIN = 10_000
-"""Pairs (times stages) up to which what is best where the optimum never comes is worked out once more: there the duals
-of a linear program are large enough, and no more. Larger problems have the bundle's, unless "lp" was asked for."""
-
-_FINELY = 1e-12
-"""How finely, relative to the largest reward with priced margins."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,8 +32,8 @@ class Solution(Evaluation):
     Attributes
     ----------
     policy : Policy
-        One policy, which says what to do in every state. Where it never comes, it is greedy at the optimal prices (for
-        averages: it goes to where it stays).
+        One policy, which says what to do in every state. Where it never comes, or too rarely for any value to feel what
+        it does there, it is greedy at the optimal prices (for averages: it goes to where it stays).
     prices : array [K]
         Reward gained per unit of bound relaxed (Lagrange multipliers, dual variables, shadow prices); 0 for constraints
         that do not bind. Where a deterministic policy was asked for, those of the optimum that may randomise: what the
@@ -221,11 +215,9 @@ def taken_by(problem: CMDP, found: Optimum) -> Floats:
         taken = np.array(found.corner.vertex.probabilities(criterion.n_entries))
     visited = np.bincount(criterion.places, where_reached(problem, found.occupancy), criterion.n_places) > 0.0
     if not np.all(visited) and not criterion.mass_row:  # there a vertex may do anything; of averages it has to leave
-        priced, values = _priced(problem, found.prices), found.value_function
-        if problem.reward.size <= _SOLVED_AGAIN:
-            values = criterion.solve(priced, _FINELY * float(np.abs(priced).max())).value_function
+        priced, best = with_best_values(problem, found)
         taken[~visited[criterion.places]] = 0.0
-        taken[criterion.greedy(priced, values)[~visited]] = 1.0
+        taken[criterion.greedy(priced, best.value_function)[~visited]] = 1.0
     return taken
 
 

@@ -66,10 +66,15 @@ _PIVOTS, _FEW_PIVOTS = 400, 60
 """Of the dual simplex method, at most: it is finite but for going round in circles; and where it is tried first."""
 
 _FAILURES = 2
-"""Times that it may lead nowhere from where a search is: with many states each costs more than the search itself."""
+"""Times that it may lead nowhere from where a search is, or to nothing better: with many states each costs more than
+the search itself."""
 
 _WIDEN = 3.0
 """By this factor the prices may move further, while the best are at the edge of what they may be."""
+
+_RARE_ROUNDS, _WORTH = 5, 1e-10
+"""In which a base becomes the best where it hardly ever is, while an entry there is worth so much more: as a rule one,
+after which prices are the same. What is worth less is rounding."""
 
 _MOST_COINS = 300
 """Of a mixture whose vertex is looked for among what it takes: each costs a vector."""
@@ -286,6 +291,8 @@ class Corners(Bases):
             corner = self.judged(base, vertex, tolerance, limits)
             if best is None or corner.gap < best.gap:
                 best = corner
+            else:  # in circles
+                failures += 1
             if corner.gap <= GOAL * corner.allowed:
                 break
             again = None if corner.better is None else self.evaluate_found(corner.better, base)
@@ -293,8 +300,44 @@ class Corners(Bases):
                 break
             base = again
         if best is not None and best.gap <= best.allowed:
-            return best
+            return self.best_where_rare(best, tolerance, limits)
         return self._at(found, tolerance, limits) if thorough else None
+
+    def best_where_rare(self, corner: Corner, tolerance: float, limits: Limits) -> Corner:
+        """The same columns, on a base that is best at the prices wherever it comes, however rarely.
+
+        The gap of a vertex does not feel what is done at places of a time below its digits, nor does the solver that
+        led there. Those who begin at such a place, or read the policy, do.
+        """
+        for _ in range(_RARE_ROUNDS):
+            base, vertex = corner.base, corner.vertex
+            if vertex.pinned or limits.over or not np.any(self.worth(base, vertex.prices) > _WORTH):
+                break
+            chosen = self._better(base, vertex, limits)
+            again = None if np.array_equal(chosen, base.chosen) else self.evaluate(chosen, base)
+            if again is None:
+                break
+            placed = self.settle(again, vertex.columns, vertex.prices, np.zeros(self.size), self.size, limits)
+            if placed is None:
+                break
+            better = self.judged(*placed, tolerance, limits)
+            if better.gap > max(corner.gap, GOAL * better.allowed):
+                break
+            corner = better
+        return corner
+
+    def _better(self, base: Base, vertex: Vertex, limits: Limits) -> Ints:
+        """The entries [M] of a base; where one loses at the prices of the vertex, and has no share of a coin, the best.
+
+        Averages: only where the vertex comes; elsewhere it goes to where it stays.
+        """
+        criterion = self.criterion
+        better = self.best_instead(base.chosen, vertex.prices, self.best_at(vertex.prices, base, 0.0, limits))
+        free = criterion.reached
+        if criterion.mass_row:
+            free = criterion.follow(vertex.probabilities(criterion.n_entries), base.time).time > 0.0
+        free = free & ~np.isin(np.arange(criterion.n_places), vertex.places)
+        return np.where(free, better, base.chosen)
 
     def _at(self, found: Optimum, tolerance: float, limits: Limits) -> Corner | None:
         """A vertex among what a mixture takes, as good as it is: where ties lead the search round in circles.
@@ -394,7 +437,12 @@ class Corners(Bases):
         if greedy is None:
             return None
         columns = [-1 - k if prices[k] <= 1e-12 else -1 - size - k for k in range(size)]
-        return self.settle(greedy, columns, prices, np.zeros(size), most, limits)
+        placed = self.settle(greedy, columns, prices, np.zeros(size), most, limits)
+        if placed is None:
+            # Columns may lead to where the base never is. What it does there was best at the first prices, and pivots
+            # from a base that is not the best lead nowhere; to keep it the best takes more pivots, as a rule a few.
+            placed = self.settle(greedy, columns, prices, np.zeros(size), min(most, _FEW_PIVOTS), limits, rare=True)
+        return placed
 
     def judged(self, base: Base, vertex: Vertex, tolerance: float, limits: Limits) -> Corner:
         """A vertex with the upper bound at its prices: from its base, or if that is not best there, from what is."""
@@ -539,14 +587,28 @@ class Corners(Bases):
     # --- the dual simplex method, through the K x K system
 
     def settle(
-        self, base: Base, columns: list[int], prices: Floats, aim: Floats, most: int, limits: Limits
+        self,
+        base: Base,
+        columns: list[int],
+        prices: Floats,
+        aim: Floats,
+        most: int,
+        limits: Limits,
+        rare: bool = False,
     ) -> tuple[Base, Vertex] | None:
         """The vertex that a basis leads to within `most` pivots, and its base; None if that is none, or no policy's."""
-        met = self.pivoted(base, columns, prices, aim, most, limits)
+        met = self.pivoted(base, columns, prices, aim, most, limits, rare)
         return None if met.vertex is None or not self.one_class(met.base, met.vertex) else (met.base, met.vertex)
 
     def pivoted(
-        self, base: Base, columns: list[int], prices: Floats, aim: Floats, most: int, limits: Limits
+        self,
+        base: Base,
+        columns: list[int],
+        prices: Floats,
+        aim: Floats,
+        most: int,
+        limits: Limits,
+        rare: bool = False,
     ) -> Pivoted:
         """The same; or the base at which the pivots ended; and where nothing can enter, what no policy seems to have.
 
@@ -556,7 +618,7 @@ class Corners(Bases):
         size, columns = self.size, list(columns)
         if len(columns) != size:
             return Pivoted(base)
-        eligible = self.eligible(base) if most else (np.empty(0, dtype=np.int64), np.empty(0))
+        eligible = self.eligible(base, rare) if most else (np.empty(0, dtype=np.int64), np.empty(0))
         for left in range(most, -1, -1):
             if limits.over:
                 break
@@ -589,7 +651,7 @@ class Corners(Bases):
             again = self.exchanged(base, over) if left else None
             if again is None:
                 break
-            base, eligible = again, self.eligible(again)
+            base, eligible = again, self.eligible(again, rare)
         return Pivoted(base)
 
     def system(self, base: Base, columns: list[int], prices: Floats) -> tuple[Floats, Floats] | None:
@@ -623,10 +685,13 @@ class Corners(Bases):
                         return [*columns[:j], entering, *columns[j + 1 :]]
         return None
 
-    def eligible(self, base: Base) -> tuple[Ints, Floats]:
-        """Entries [J] that can enter a basis: those of which something can be told; and the size of their effects."""
+    def eligible(self, base: Base, rare: bool = False) -> tuple[Ints, Floats]:
+        """Entries [J] that can enter a basis: those of which something can be told; and the size of their effects.
+
+        With `rare` those at places where the base hardly ever is as well.
+        """
         sizes = np.max(np.abs(base.advantages[1:]), axis=0)
-        matters = sizes * base.time[self.criterion.places] > _LEAST
+        matters = sizes > 0.0 if rare else sizes * base.time[self.criterion.places] > _LEAST
         matters[base.chosen] = False
         entries = np.flatnonzero(matters)
         return entries, sizes[entries]

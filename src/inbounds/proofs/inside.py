@@ -11,6 +11,7 @@ from inbounds.criteria import criterion_of
 from inbounds.criteria.contract import Followed
 from inbounds.exact.feasibility import spare_occupancies, spare_occupancy
 from inbounds.exact.optimum import Optimum, flat_margins
+from inbounds.exact.rare import without_rare_losses
 from inbounds.exact.reachable import well_scaled
 from inbounds.exact.solution import policy_of, taken_by
 from inbounds.problem.cmdp import CMDP
@@ -154,6 +155,8 @@ class Mixing:
                 again, linked = self._mixed(apart, self._safer)
                 if self._out(again) < self._out(spent):
                     spent, self.linked = again, linked
+        # What is moved for a proof is no reason either to do what loses where the policy hardly ever comes.
+        spent = without_rare_losses(self._asked, self._found._replace(occupancy=spent)).occupancy
         taken = policy_of(self._cmdp, spent, self._found.prices, self._found.value_function)
         criterion = criterion_of(self._cmdp)
         time: Any = np.bincount(criterion.places, spent, criterion.n_places)
