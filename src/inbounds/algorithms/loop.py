@@ -269,7 +269,6 @@ def visit(
                 if done < checkpoint:
                     return ended("time limit")
                 answer = extract(state)
-                return ended("time limit")
             before = [earlier._replace(episodes=None) for earlier in answers]  # the last has them all
             reached, answers = (*reached, done), (*before, answer)
             if last.done == done:

@@ -198,9 +198,11 @@ def _price_beyond(corners: Corners, base: Base, vertex: Vertex, k: int, side: fl
         met = beyond.pivoted(base, vertex.columns, vertex.prices, aim, _PIVOTS, NO_LIMITS, rare)
         if met.vertex is not None:
             price = _proved_price(beyond, met.base, met.vertex, aim, k, side, step)
+            if not _goes_on(vertex, met.vertex, price, aim, k, end):  # there is another piece in between
+                price = np.nan
         else:
             last = np.inf if met.weights is None else _last_kept(beyond, met.weights, k)
-            price = np.inf if last <= end + _NEAR * step else np.nan
+            price = np.inf if last <= end + _GAP else np.nan
         if not np.isnan(price):
             return price
     return np.nan
@@ -218,6 +220,12 @@ def _proved_price(corners: Corners, base: Base, vertex: Vertex, aim: Floats, k: 
     if upper - value > _GAP:  # as a rule it is only where it never comes that the base is not best
         upper = corners.best_at(prices, base, _GAP, NO_LIMITS).upper
     return float(prices[k]) if upper - value <= _GAP else np.nan
+
+
+def _goes_on(here: Vertex, there: Vertex, price: float, aim: Floats, k: int, end: float) -> bool:
+    """Whether the optimum that falls from `end` on with that price is what this vertex has there."""
+    reward, beyond = (vertex.levels[0] + np.sum(vertex.prices * vertex.levels[1:]) for vertex in (here, there))
+    return bool(abs((beyond - price * end) - (reward - here.prices[k] * end)) <= _GAP)
 
 
 def _last_kept(corners: Corners, weights: Floats, k: int) -> float:

@@ -321,7 +321,9 @@ class Corners(Bases):
             if placed is None:
                 break
             better = self.judged(*placed, tolerance, limits)
-            if better.gap > max(corner.gap, GOAL * better.allowed):
+            if better.gap > max(
+                corner.gap, GOAL * corner.allowed
+            ):  # its own prices may allow anything
                 break
             corner = better
         return corner

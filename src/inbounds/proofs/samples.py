@@ -42,6 +42,7 @@ from inbounds.proofs.betting import (
     new_book,
     new_fortune,
     raise_bounds,
+    settleable,
     variance_so_far,
 )
 from inbounds.proofs.certificate import FOR_ALL_BOUNDS, FOR_ALL_MARGINS, Certificate, Wagers
@@ -57,8 +58,8 @@ from inbounds.proofs.walks import (
 )
 
 _ROUNDING = 1e-12  # of scaled units: so far beyond a range a guess is not moved, but rounded
-_PILOT_SHARE = 0.1  # of the samples, to guess the values when no guess is given, but no more than
-_PILOT_PER_STATE = 100  # walks for each state, after which a better guess would save little
+_PILOT_SHARE = 0.1  # of what the proof is expected to take, to guess the values when no guess is given, but at first
+_PILOT_PER_STATE = 100  # walks for each state
 
 
 def certify_by_samples(
@@ -82,8 +83,9 @@ def certify_by_samples(
     `value` is a guess of the policy's values, fixed before these samples; the better, the fewer samples it takes, but
     *no guess, however wrong, makes the certificate wrong*. A model, in the user's units, on which the policy is
     evaluated; or the value of each pair [K + 1, n]: the reward's first, then the margins', normalised. What is beyond
-    the declared ranges, where no value can be, is moved to their ends. By default a
-    tenth of the samples is spent on walks of the policy, of which an empirical model is made. `progress` is called with
+    the declared ranges, where no value can be, is moved to their ends. By default an empirical model is made of walks
+    of the policy: for a tenth of the samples that the proof will probably take, and of those given at most; 100 walks a
+    state at first. `progress` is called with
     the samples drawn so far, about four times a second. After `time_limit` seconds the bounds so far come back, which
     hold like any others; they are also the `partial` of an exception, and `resume` goes on from either.
     """
@@ -102,14 +104,16 @@ def certify_by_samples(
     draws = Draws(seed, Pace(seconds_or_none(time_limit), progress), asked, paused)
     try:
         if guesses is None:
-            enough = math.ceil(_PILOT_PER_STATE * simulator.pairs.n_states / (1.0 - simulator.discount))
-            evidence = Evidence(simulator)
+            evidence, most = Evidence(simulator), int(_PILOT_SHARE * budget)
             evidence.add_starts(draws, max(1000, 10 * simulator.pairs.n_states))
-            for share, member in zip(members.weights, members.policies, strict=True):
-                walk_for_evidence(member, evidence, int(share * min(int(_PILOT_SHARE * budget), enough)), draws)
-            model, noise = evidence.model(), evidence.signal_variance
-            guesses = [guess_from_model(model, member, noise) for member in members.policies]
-        walker = make_walker(simulator, members.weights, members.policies, guesses)
+            first = math.ceil(_PILOT_PER_STATE * simulator.pairs.n_states / (1.0 - simulator.discount))
+            walker = _piloted(members, evidence, min(first, most), draws)
+            # What hardly ever happens is not seen at first; who has little margin, and long to prove it, looks longer.
+            more = int(min(_PILOT_SHARE * _samples_needed(walker, alpha, simulator), most)) - first
+            if more > 0:
+                walker = _piloted(members, evidence, more, draws)
+        else:
+            walker = make_walker(simulator, members.weights, members.policies, guesses)
         proved = prove_walks(walker, simulator, alpha, budget - draws.passed_samples, draws)
         return replace(as_certificate(proved, simulator, confidence, draws.samples, judged), note=note)
     except OutOfTime:
@@ -117,6 +121,26 @@ def certify_by_samples(
     except BaseException as error:
         attach(error, replace(so_far(draws, simulator, confidence, judged), note=note))
         raise
+
+
+def _piloted(members: Mixture, evidence: Evidence, samples: int, draws: Draws) -> Walker:
+    """How to walk with guesses from the model of the evidence, with so many more samples of walks of the policies."""
+    for share, member in zip(members.weights, members.policies, strict=True):
+        walk_for_evidence(member, evidence, int(share * samples), draws)
+    model, noise = evidence.model(), evidence.signal_variance
+    guesses = [guess_from_model(model, member, noise) for member in members.policies]
+    return make_walker(evidence.simulator, members.weights, members.policies, guesses)
+
+
+def _samples_needed(walker: Walker, level: float, simulator: Simulator) -> float:
+    """About how many samples a proof of all margins takes, if the guess is right; infinite if it says there is none."""
+    rows = 1 + np.flatnonzero(walker.designs[0].low[1:] < 0.0)
+    if np.any(walker.mean[rows] <= 0.0):
+        return math.inf
+    walks = 1.0
+    while np.any(settleable(level, -walker.least, walker.variance, walks)[rows] > walker.mean[rows]):
+        walks *= 1.25
+    return walks / (1.0 - simulator.discount)
 
 
 def _drawn_members(simulator: Simulator, policy: Policy | Mixture) -> Mixture:

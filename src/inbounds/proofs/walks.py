@@ -133,12 +133,13 @@ def guess_from_model(model: CMDP, policy: Policy, signal_variance: Floats | floa
         without_guess=np.zeros(rows),
     )
     spread = np.sqrt(guess.variance(discount))
-    falls = [_falls(model, guess, k, visits, signal_variance, _UNUSUAL * _FLOOR * spread[k]) for k in range(rows)]
+    unusual = np.maximum(_UNUSUAL * _FLOOR * spread, _FLOOR_LEAST)
+    falls = [_falls(model, guess, k, visits, signal_variance, unusual[k]) for k in range(rows)]
     if not any(len(own.depth) for own in falls):
         return guess._replace(depth=_FLOOR * spread)
     centred = criterion.proof_vectors(followed, noise.T).T / (1.0 - discount)
     ahead = np.sqrt(np.maximum(centred + guess.step_variance, 0.0))  # [S, K + 1], from each state on
-    room = np.maximum(np.where(np.arange(rows) == 0, _REWARD_ROOM, mean), _FAINT * spread)
+    room = np.maximum(np.where(np.arange(rows) == 0, _REWARD_ROOM, mean), _FAINT * np.maximum(spread, _FLOOR_LEAST))
     chosen = [_best_depth(_FLOOR * spread[k], falls[k], ahead[:, k], room[k]) for k in range(rows)]
     depth, without_guess = np.array(chosen).T
     return guess._replace(depth=depth, without_guess=without_guess)
