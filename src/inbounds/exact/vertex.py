@@ -321,9 +321,7 @@ class Corners(Bases):
             if placed is None:
                 break
             better = self.judged(*placed, tolerance, limits)
-            if better.gap > max(
-                corner.gap, GOAL * corner.allowed
-            ):  # its own prices may allow anything
+            if better.gap > max(corner.gap, GOAL * corner.allowed):  # its own prices may allow anything
                 break
             corner = better
         return corner
