@@ -312,7 +312,7 @@ def _curve(
         # All points are besides the present bound, whose answer is there: none is spent on it.
         elsewhere = cmdp.with_bound(k, **{"at_most" if own.at_least is None else "at_least": -never})
         curve = asked(elsewhere, points=number, certificate=True, progress=progress)
-        if curve.status == OPTIMAL and _never_matters(cmdp, k, curve):
+        if curve.status == OPTIMAL and _never_matters(cmdp, k, curve) and not best.prices[k] > 0.0:
             curve = replace(curve, bounds=curve.bounds[:0], solutions=())
         return replace(curve, present=own.bound)
     found = asked(cmdp, bounds=[never])  # which no policy keeps: nothing but the ends is looked for

@@ -90,23 +90,28 @@ def command(
     )
     number = points if points is not None else 50 if second is None else 12
     ask: Any = ib.frontier if second is None else ib.surface
-    interrupted = None
+    interrupted, known = None, "all points"
     try:
         with telling_bar("points" if second is None else "rows", quiet=as_json) as (advance_to, says):
             found = ask(cmdp, *chosen, number, **wanted, progress=advance_to, says=says, time_limit=time_limit)
     except KeyboardInterrupt as error:
-        known = attached(error)
-        found = getattr(known, "curve", known)
+        partial = attached(error)
+        found = getattr(partial, "curve", partial)
         if found is None:
             raise
-        interrupted = error
+        interrupted, known = error, getattr(partial, "in_words", "the rows that are finished")
     if (nothing := _nothing_kept(found)) is not None:
         if as_json:
             facts = {**_facts(found), "status": "infeasible"}  # as `inbounds solve` says it
             print_json(problem=problem_facts(cmdp, problem), **facts, files=[])
         complain(nothing)
         sys.exit(EXIT_INFEASIBLE)
-    written = write_bounds(replace(found, problem=called(cmdp, problem)), output)
+    found = replace(found, problem=called(cmdp, problem))
+    try:
+        written = write_bounds(found, output)
+    except KeyboardInterrupt as error:  # while it was drawn: all is known, and is not lost for a picture
+        interrupted = error
+        written = write_bounds(found, output)
     if as_json:
         print_json(problem=problem_facts(cmdp, problem), **_facts(found), files=names_of(written))
     else:
@@ -114,7 +119,7 @@ def command(
         click.echo(found)
         print_files(output, written)
     if interrupted is not None:
-        attach(interrupted, f"{getattr(known, 'in_words', 'the rows that are finished')}, which are written")
+        attach(interrupted, f"{known}, which are written")
         raise interrupted
     sys.exit(EXIT_STOPPED if "limit" in found.status else 0)
 

@@ -33,7 +33,8 @@ TOLD_TO = 1e-9
 """Up to which points are in bounds, relative to the largest margin: an end of the curve is told as exactly."""
 
 CLOSE = 1e-12
-"""Of a bound, relative to the largest margin: what is so close to the last that can be kept is taken for it."""
+"""Of a bound, relative to the largest margin: what is so close to the last that can be kept is taken for it. And of
+rewards, relative to the largest: so close to each other they are the same."""
 
 _CLEAR = 50.0
 """An axis is so many times as high, at least, as what its points are good to: that is then as little as a line."""
@@ -222,13 +223,15 @@ def least_height(rewards: Any, upper_bounds: Any, statuses: Any) -> float:
     True
     >>> least_height([1.9999988, 2.0, 1.9999999], [2.0, 2.0, 2.0], ["optimal"] * 3)
     0.002
+    >>> least_height([1e6, 1e6 - 0.01], [1e6, 1e6 - 0.01], ["optimal"] * 2) < 0.01  # a little of a large reward
+    True
     """
     rewards, upper_bounds = np.asarray(rewards), np.asarray(upper_bounds)
     known = np.isfinite(rewards) & (np.asarray(statuses) != UNPROVED)
     if not np.any(known):
         return 0.0
     size = float(np.max(np.abs(rewards[known])))
-    good_to = max(float(np.max((upper_bounds - rewards)[known])), TOLD_TO * size)
+    good_to = max(float(np.max((upper_bounds - rewards)[known])), CLOSE * size)
     level = float(np.ptp(rewards[known])) <= good_to
     return max(_CLEAR * good_to, _LEVEL * size if level else 0.0)
 

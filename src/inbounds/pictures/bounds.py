@@ -166,7 +166,8 @@ def surface_figure(surface: Any) -> Any:
         if highest > lowest:
             # In shades of the value between the points: blended colours would be those of no value.
             shades = np.unique(np.linspace(lowest, highest, _SHADES + 1))
-            panel.tricontourf(between, known, levels=shades, extend="both", **scale)  # its own ends are not between
+            with np.errstate(all="ignore"):  # of rewards of 1e-60 Matplotlib tries a power that is too large
+                panel.tricontourf(between, known, levels=shades, extend="both", **scale)  # its own ends are not between
             levels = MaxNLocator(8).tick_values(lowest, highest)
             lines = panel.tricontour(between, known, levels=levels, colors="white", linewidths=0.7)
             for number in panel.clabel(lines, fontsize=7, fmt="%.4g"):
