@@ -33,7 +33,7 @@ from inbounds.problem.draws import fitted, memory_of
 from inbounds.problem.pieces import Asked, Drawn, OutOfTime, Pace, Progress, attach, generator_of, kept
 from inbounds.problem.policy import Policy
 from inbounds.problem.simulator import Scaling, Simulator
-from inbounds.problem.thoughts import NOTHING, Memory, Thoughts
+from inbounds.problem.thoughts import UNTHOUGHT, Memory, Thoughts
 from inbounds.tables import so_many
 
 Extract = Callable[[Any], Answer]
@@ -53,7 +53,7 @@ class Paused(NamedTuple):
     reached: tuple[int, ...]  # checkpoints
     answers: tuple[Answer, ...]  # at each of them, in scaled units
     seconds: float  # of earlier calls
-    thoughts: Memory = NOTHING  # of what comes next
+    thoughts: Memory = UNTHOUGHT  # of what comes next
 
 
 def run_on_samples(
@@ -242,7 +242,7 @@ def visit(
     def ended(status: str) -> Run:
         marks, given = last.reached, last.answers
         if last.done not in marks:  # stopped between two checkpoints
-            of_answer = thoughts.memory if last.done == counts[len(marks)] else NOTHING
+            of_answer = thoughts.memory if last.done == counts[len(marks)] else UNTHOUGHT
             marks, given = (*marks, last.done), (*given, _answer_so_far(last, extract, of_answer))
         counted, said = freeze(np.array(marks, dtype=np.int64)), _reported(last.begun, report, status)
         seconds, budget = last.seconds + pace.seconds, so_many(counts[-1], "iteration" if iterations else "sample")

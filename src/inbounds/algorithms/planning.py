@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from inbounds.criteria import criterion_of
 from inbounds.errors import Infeasible, Stopped
@@ -13,9 +13,7 @@ from inbounds.exact.methods import Watch, best_mixture
 from inbounds.exact.solution import Solution, assemble
 from inbounds.problem.cmdp import CMDP
 from inbounds.problem.pieces import OutOfTime
-from inbounds.problem.thoughts import Thought, thought
-
-T = TypeVar("T")
+from inbounds.problem.thoughts import T, Thought, thought
 
 _SMALL = 400
 """Pairs, up to which the linear program is the fastest solver of empirical models; beyond, the bundle is."""

@@ -102,7 +102,7 @@ class Partial:
     def in_words(self) -> str:
         """What is known, in one line."""
         known = [f"{len(self.points)} of the points"] if self.points else []
-        if not self.points and self.policy is not None:
+        if not self.points and (self.policy is not None or not math.isinf(self.upper)):
             least = "no policy in bounds yet" if math.isinf(self.lower) else f"a reward of {self.lower:.6g} in bounds"
             most = f"that the optimum is at most {outwards(self.upper, up=True)}"
             known = [least] + ([] if math.isinf(self.upper) else [most])

@@ -47,13 +47,13 @@ class Memory(NamedTuple):
     given: float = 0.0  # seconds that it had since, in vain
 
 
-NOTHING = Memory()
+UNTHOUGHT = Memory()
 
 
 class Thoughts:
     """Those of a run, one after the other. `hurried`: each has a moment, and is taken for what it came to by then."""
 
-    def __init__(self, pace: Pace, memory: Memory = NOTHING, *, moved: bool = False, hurried: bool = False) -> None:
+    def __init__(self, pace: Pace, memory: Memory = UNTHOUGHT, *, moved: bool = False, hurried: bool = False) -> None:
         self.memory, self._pace, self._moved, self._hurried = memory, pace, moved, hurried
         self._passed = 0  # of what is finished, how much this piece has come through
 
@@ -132,7 +132,7 @@ def thought_once(draws: Draws, call: Callable[[], T]) -> T:
 
     def think() -> tuple[T, int]:
         begun = draws.paused.begun
-        thoughts = Thoughts(draws.pace, NOTHING if begun is None else begun.state, moved=draws.moved)
+        thoughts = Thoughts(draws.pace, UNTHOUGHT if begun is None else begun.state, moved=draws.moved)
         try:
             with thoughts.at_work():
                 return call(), 0

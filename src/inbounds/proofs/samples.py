@@ -59,7 +59,8 @@ from inbounds.proofs.walks import (
 
 _ROUNDING = 1e-12  # of scaled units: so far beyond a range a guess is not moved, but rounded
 _PILOT_SHARE = 0.1  # of what the proof is expected to take, to guess the values when no guess is given, but at first
-_PILOT_PER_STATE = 100  # walks for each state
+_PILOT_PER_STATE = 100  # walks for each state,
+_PILOT_GROWS = 4  # times as many, until they are such a part: what little is seen at first may promise no margin
 
 
 def certify_by_samples(
@@ -107,11 +108,12 @@ def certify_by_samples(
             evidence, most = Evidence(simulator), int(_PILOT_SHARE * budget)
             evidence.add_starts(draws, max(1000, 10 * simulator.pairs.n_states))
             first = math.ceil(_PILOT_PER_STATE * simulator.pairs.n_states / (1.0 - simulator.discount))
-            walker = _piloted(members, evidence, min(first, most), draws)
+            spent = min(first, most)
+            walker = _piloted(members, evidence, spent, draws)
             # What hardly ever happens is not seen at first; who has little margin, and long to prove it, looks longer.
-            more = int(min(_PILOT_SHARE * _samples_needed(walker, alpha, simulator), most)) - first
-            if more > 0:
-                walker = _piloted(members, evidence, more, draws)
+            while (enough := int(min(_PILOT_SHARE * _samples_needed(walker, alpha, simulator), most))) > spent:
+                more = min(enough, _PILOT_GROWS * spent) - spent
+                walker, spent = _piloted(members, evidence, more, draws), spent + more
         else:
             walker = make_walker(simulator, members.weights, members.policies, guesses)
         proved = prove_walks(walker, simulator, alpha, budget - draws.passed_samples, draws)
