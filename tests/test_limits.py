@@ -238,6 +238,27 @@ def test_an_interrupted_frontier_has_its_points_as_at_a_limit():
     assert "interrupted: tighter bounds are missing" in str(curve)
 
 
+def test_what_is_finished_is_not_lost_for_a_picture(tmp_path, monkeypatch):
+    """Ctrl-C while `inbounds frontier` draws: all is written, and said, with the exit code of Ctrl-C."""
+    from inbounds.cli.frontier import command
+    from inbounds.reports import frontier as drawing
+
+    write, calls = drawing.write_bounds, []
+
+    def interrupted_once(*arguments):
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return write(*arguments)
+
+    monkeypatch.setattr(drawing, "write_bounds", interrupted_once)
+    arguments = ["queue", "--constraint", "service", "--points", "3", "--output", str(tmp_path / "there")]
+    with command.make_context("frontier", arguments) as context, pytest.raises(KeyboardInterrupt) as stopped:
+        command.invoke(context)
+    assert stopped.value.partial == "all points, which are written"
+    assert sorted(file.suffix for file in (tmp_path / "there").iterdir()) == [".csv", ".png", ".svg"]
+
+
 @pytest.mark.parametrize("done", [1, 4])
 def test_an_interrupted_report_writes_what_is_finished_and_says_what_is_not(done, tmp_path):
     """(It said that no policy in bounds was known, when the optimum was, and wrote nothing.)"""

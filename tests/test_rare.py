@@ -190,3 +190,74 @@ def test_a_price_that_is_rounding_is_zero() -> None:
     assert rounded.prices[0] == 0.0
     real = brought_back(problem, problem, found._replace(prices=np.array([1e-9])))
     assert real.prices[0] == 1e-9
+
+
+# --- bounds that only hardly ever visited states can break
+
+
+def stairs() -> ib.CMDP:
+    """Four states, each of which leads up with 1e-4 or less; a bound of 1e-8 on the time in the upper three."""
+    up = 1.6696726952172437e-05
+    rows = [
+        [1 - 5 * up, 5 * up, 0, 0],
+        [1 - 10 * up, 10 * up, 0, 0],
+        [0.6425540777571377, 0.35742922551591017, up, 0],
+        [0.22257690444536823, 0, 0.7774063988276796, up],
+        [0.2645534281868265, 0, 0.7353630881784127, 5 * up],
+        [0.20549317468160055, 0, 0.7943398580488777, 10 * up],
+        [0, 0, 0.35774642428078507, 0.6422535757192149],
+        [0, 0, 0.4355412445594279, 0.5644587554405721],
+        [0, 0, 0.21829910067445324, 0.7817008993255468],
+    ]
+    return ib.CMDP(
+        offsets=[0, 2, 3, 6, 9],
+        transition=np.array(rows, dtype=float) / np.sum(rows, axis=1, keepdims=True),
+        reward=[-2.0, 0.237, 0.215, 0.738, 0.761, -5.0, 1.0, -1.43, -0.109],
+        constraints=[ib.Constraint([0, 0, 0, 1, 1, 1, 1, 1, 1], at_most=9.845350563018627e-09, name="up")],
+        initial=[1, 0, 0, 0],
+        discount=0.9,
+    )
+
+
+def test_a_vertex_is_not_given_up_for_one_whose_prices_allow_anything():
+    """Its gap was measured by what the new prices allowed, 2e7 times as much."""
+    best = ib.solve(stairs(), method="bundle")
+    assert best.status == "optimal" and best.gap < 1e-9 and best.policy.coins <= 1
+    assert best.prices[0] < 1.0 and best.ranges is not None
+
+
+def rare_ends() -> ib.CMDP:
+    """Five states of an average, the upper ones visited 1e-9 of the time, with a bound on that."""
+    up = 0.0007076004691683321
+    rows = [
+        [1 - up, up, 0, 0, 0],
+        [0.20194753218922393, 0.7973448673416078, up, 0, 0],
+        [0.7204098113011317, 0.2781749877605316, 2 * up, 0, 0],
+        [0, 0.3176408574549786, 0.6822176224511878, up / 5, 0],
+        [0, 0.6703214077044823, 0.32953707220168404, up / 5, 0],
+        [0, 0.5396625153852761, 0.4589222836763872, 2 * up, 0],
+        [0, 0, 0.5058061314059514, 0.4927786676557119, 2 * up],
+        [0.4323572725830994, 0, 0, 0.5669351269477324, up],
+        [0, 0, 0.4346371768674858, 0.5652213030386807, up / 5],
+        [0, 0, 0, 0.22466231786500876, 0.7753376821349912],
+        [0.799753535569552, 0, 0, 0, 0.20024646443044808],
+        [0, 0, 0, 0.22686161014566691, 0.773138389854333],
+    ]
+    return ib.CMDP(
+        offsets=[0, 1, 3, 6, 9, 12],
+        transition=np.array(rows, dtype=float) / np.sum(rows, axis=1, keepdims=True),
+        reward=[-0.63, 0.0158, 1.1, 0.482, -5.0, 0.787, 1.16, 5.0, -2.0, -1.7, 1.27, 0.676],
+        constraints=[ib.Constraint([0, 0, 0, 0, 0, 0, 1, 1, 2, 1, 1, 1], at_most=6.873e-10, name="up")],
+        initial=[1, 0, 0, 0, 0],
+        average=True,
+    )
+
+
+def test_a_price_beyond_a_range_is_that_of_the_next_piece_or_not_told():
+    """A step of 1e-7 goes over pieces of 1e-9: its price of 0 was told for one of 2e4."""
+    cmdp = rare_ends()
+    best = ib.solve(cmdp)
+    end, price = best.ranges[0, 1], best.prices_beyond[0, 1]
+    beyond = ib.solve(cmdp.with_bound("up", at_most=1.4 * end))
+    assert beyond.status == "optimal" and beyond.prices[0] > 1e3
+    assert np.isnan(price) or price == pytest.approx(beyond.prices[0], rel=1e-6)

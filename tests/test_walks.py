@@ -258,6 +258,20 @@ def test_the_falls_of_a_model_are_those_of_a_slow_twin(seed: int) -> None:
         np.testing.assert_allclose(sorted(zip(*falls, strict=True)), wanted, rtol=1e-9)
 
 
+def test_walks_without_noise_have_a_floor_all_the_same() -> None:
+    """Of a margin below zero, and a variance that underflows: nothing divides by what that comes to."""
+    always = ib.CMDP(
+        offsets=[0, 1, 2],
+        transition=[[0.0, 1.0], [1.0, 0.0]],
+        reward=[0.5, 1.0],
+        constraints=[ib.Constraint([-0.5, -0.25], at_least=0.0, name="below")],
+        initial=[1.0, 0.0],
+        discount=0.9,
+    )
+    guess = walks.guess_from_model(always, ib.Policy.uniform(always), 1e-320)
+    assert np.all(np.isfinite(guess.depth)) and np.all(guess.without_guess == 0.0)
+
+
 def test_starts_are_few_however_long_a_walk_is() -> None:
     """(3e10 of them, before the first transition, at a discount of 1 - 1e-9.)"""
     cmdp = ib.zoo.queue()

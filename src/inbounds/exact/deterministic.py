@@ -74,9 +74,7 @@ class BestPure(NamedTuple):
 
     mixture: Optimum
     upper: float  # no deterministic policy in bounds has more
-    missing: (
-        Floats | None
-    )  # [K], to a proof that a better one is in bounds, where nothing else keeps this from the best
+    missing: Floats | None  # [K], to a proof that a better one is in bounds, where that alone is not known
 
 
 def best_deterministic(problem: CMDP, found: Optimum, tolerance: float, limits: Limits, between: Between) -> BestPure:
