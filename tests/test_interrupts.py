@@ -160,13 +160,15 @@ def test_a_handler_waits_for_what_is_being_compiled_and_is_never_lost(
     begun = time.perf_counter()
     fresh_kernel(1)(np.ones(5), 3)
     lasts, moments, raised = time.perf_counter() - begun, np.random.default_rng(0), 0
-    for number in range(2, 32):
+    number = 1
+    while (number := number + 1) < 32 or (raised <= 10 and number < 300):  # how long one lasts may change meanwhile
         kernel, due = fresh_kernel(number), 0.8 * lasts * moments.random()
         raising_alarm(due)
         begun = time.perf_counter()
         try:
             kernel(np.ones(5), 3)
-            assert time.perf_counter() - begun <= due + 0.01
+            assert (lasted := time.perf_counter() - begun) <= due + 0.01
+            lasts = min(lasts, lasted)
         except TimeoutError:
             raised += 1
             assert len(kernel.signatures) == begun_with.count(kernel)  # none is left half compiled
